@@ -1,0 +1,35 @@
+"""Why a local engine cannot start or go on. Every message says what is wrong and what to do.
+
+EngineError
+├── AlreadyRunning     another engine uses the data folder
+├── PortTaken          another program listens there
+├── RayMissing         no Ray in this Python environment
+├── DamagedStorage     the stored objects cannot be read
+└── NodeUnavailable    the kernel or the machine's settings do not allow what Pods need
+"""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """An engine that cannot start or go on; the message is for its user."""
+
+
+class AlreadyRunning(EngineError):
+    """Another engine uses the data folder."""
+
+
+class PortTaken(EngineError):
+    """Another program listens on the port that was asked for."""
+
+
+class RayMissing(EngineError):
+    """There is no Ray in this Python environment."""
+
+
+class DamagedStorage(EngineError):
+    """The stored objects cannot be read; nothing was changed."""
+
+
+class NodeUnavailable(EngineError):
+    """Namespaces, mounts or networking that Pods need are not available."""
