@@ -1,0 +1,180 @@
+"""Pods and Services as the operator's caches hold them: the fields that decisions read, and no others.
+
+Ten thousand Pods are cached, so these are slim, frozen, invisible to the garbage collector, and decoded straight from
+the API server's bytes; environment, volumes, probes and managed fields are skipped without becoming objects. They are
+for reading only: a projection is never written back (writes are patches). What a user wrote stays a dict elsewhere.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class _Slim(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
+    pass
+
+
+class Owner(_Slim, frozen=True, kw_only=True):
+    """A reference to an owner."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Metadata(_Slim, frozen=True, kw_only=True):
+    """What identifies an object and tells whom it belongs to."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[Owner] = []
+    finalizers: list[str] = []
+
+    @property
+    def controller(self) -> Owner | None:
+        """The owner that manages the object, if it has one."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Container(_Slim, frozen=True, kw_only=True):
+    """A container of a Pod's spec."""
+
+    name: str = ""
+
+
+class PodSpec(_Slim, frozen=True, kw_only=True):
+    """The part of a Pod's spec that decisions read."""
+
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    restart_policy: str = ""
+    node_name: str = ""
+
+
+class PodCondition(_Slim, frozen=True, kw_only=True):
+    """One observation of the kubelet or the scheduler about a Pod."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class Waiting(_Slim, frozen=True, kw_only=True):
+    """A container that has not started, and why."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Running(_Slim, frozen=True, kw_only=True):
+    """A container that runs."""
+
+    started_at: str | None = None
+
+
+class Terminated(_Slim, frozen=True, kw_only=True):
+    """A container that has ended, and how."""
+
+    exit_code: int = 0
+    signal: int | None = None
+    reason: str = ""
+    message: str = ""
+    finished_at: str | None = None
+
+
+class ContainerState(_Slim, frozen=True, kw_only=True):
+    """Exactly one member is set; none means waiting without a reason."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(_Slim, frozen=True, kw_only=True):
+    """How a container fares."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(_Slim, frozen=True, kw_only=True):
+    """How a Pod fares."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    start_time: str | None = None
+    conditions: list[PodCondition] = []
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+
+
+class Pod(_Slim, frozen=True, kw_only=True):
+    """A Pod as it is cached."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.metadata.name
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether its deletion was asked for."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the kubelet says that it serves."""
+        return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+
+
+class ServicePort(_Slim, frozen=True, kw_only=True):
+    """A port of a Service."""
+
+    name: str = ""
+    port: int = 0
+    protocol: str = "TCP"
+    node_port: int | None = None
+    target_port: int | str | None = None
+    app_protocol: str | None = None
+
+
+class ServiceSpec(_Slim, frozen=True, kw_only=True):
+    """The part of a Service's spec that decisions read."""
+
+    type: str = ""
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    ports: list[ServicePort] = []
+    selector: dict[str, str] = {}
+
+
+class Service(_Slim, frozen=True, kw_only=True):
+    """A Service as it is cached."""
+
+    metadata: Metadata = Metadata()
+    spec: ServiceSpec = ServiceSpec()
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.metadata.name

@@ -1,0 +1,53 @@
+"""What is wrong with an object, as data: where, what, and how bad.
+
+Everything that judges an object (decoding, schema, CEL rules, the operator's own rules) returns these, and whoever
+asked (the operator, a webhook, the command line) decides what to do with them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Severity(StrEnum):
+    """Whether a problem stops an object from being used."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    """The object is used, but something in it is deprecated or has no effect."""
+
+
+class Problem(msgspec.Struct, frozen=True, gc=False):
+    """One thing that is wrong. `path` is written as users write it: `spec.workerGroupSpecs[1].replicas`."""
+
+    path: str
+    message: str
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def errors(problems: Iterable[Problem]) -> list[Problem]:
+    """Those that stop the object from being used."""
+    return [problem for problem in problems if problem.severity is Severity.ERROR]
+
+
+def warning(path: str, message: str) -> Problem:
+    """A problem that does not stop the object from being used."""
+    return Problem(path, message, Severity.WARNING)
+
+
+def child(path: str, key: str | int) -> str:
+    """The path of a member or an element: `a` + `b` = `a.b`, `a` + 0 = `a[0]`, `a` + `x.io/y` = `a[x.io/y]`."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if not key or not key.isascii() or not key.replace("_", "").replace("-", "").isalnum():
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
