@@ -1,0 +1,37 @@
+"""`kuberay local engine`: the process that `kuberay local up` starts. Not for users."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from kuberay.cli.local.options import folder_option
+
+if TYPE_CHECKING:
+    from kuberay.engine.folder import DataFolder
+
+
+@click.command(hidden=True)
+@folder_option
+@click.option("--port", type=int, required=True)
+@click.option("--report", type=int, required=True, help="Descriptor to which one line tells the starter how it went.")
+@click.option("--attached", is_flag=True, help="End when the starter ends.")
+def engine(folder: DataFolder, port: int, report: int, attached: bool) -> None:
+    """Run the engine in this process until it is told to stop."""
+    import msgspec
+
+    from kuberay.cli.local.process import Report
+    from kuberay.engine.engine import Settings, run_until_stopped
+    from kuberay.engine.errors import EngineError
+
+    def tell(line: Report) -> None:
+        os.write(report, msgspec.json.encode(line) + b"\n")
+        os.close(report)
+
+    try:
+        run_until_stopped(Settings(folder=folder, port=port, attached=attached), ready=lambda: tell(Report(ready=True)))
+    except EngineError as problem:
+        tell(Report(error=str(problem)))
+        raise SystemExit(1) from problem

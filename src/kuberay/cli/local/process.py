@@ -1,0 +1,107 @@
+"""The engine as a process of its own: starting it, hearing whether it came up, stopping it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kuberay.engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kuberay.engine.folder import DataFolder
+
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 60.0
+
+
+class Report(msgspec.Struct, omit_defaults=True):
+    """The one line an engine writes to its starter: it is ready, or why it is not."""
+
+    ready: bool = False
+    error: str = ""
+
+
+class EngineProcess:
+    """An engine started by this process."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: DataFolder) -> None:
+        self._process = process
+        self._folder = folder
+
+    @classmethod
+    def start(cls, folder: DataFolder, *, port: int, attached: bool) -> EngineProcess:
+        """Start an engine and wait until it serves.
+
+        :param attached: the engine ends with this process, even when that is killed.
+        :raises EngineError: it did not come up; the message says why.
+        """
+        folder.create()
+        reading, writing = os.pipe()
+        command = [sys.executable, "-m", "kuberay.cli", "local", "engine", f"--folder={folder.path}", f"--port={port}"]
+        command += [f"--report={writing}"] + (["--attached"] if attached else [])
+        with folder.log.open("ab") as log, os.fdopen(reading, "rb") as reports:
+            try:
+                # A session of its own: Ctrl-C reaches us alone, and we stop the engine in order.
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[writing],
+                    start_new_session=True,
+                )
+            finally:
+                os.close(writing)
+            line = reports.readline()
+        if not line:
+            code = process.wait(timeout=START_TIMEOUT)
+            raise EngineError(f"the engine ended with code {code} while it started. Its log: {folder.log}")
+        report = msgspec.json.decode(line, type=Report)
+        if not report.ready:
+            process.wait(timeout=START_TIMEOUT)
+            raise EngineError(report.error)
+        return cls(process, folder)
+
+    def has_ended(self) -> bool:
+        """Whether the engine is gone."""
+        return self._process.poll() is not None
+
+    def stop(self) -> None:
+        """Stop it in order and wait until it is gone."""
+        if not self.has_ended():
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(timeout=STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+def stop_engine(folder: DataFolder, *, meanwhile: Callable[[], None] = lambda: None) -> bool:
+    """Stop the engine of a folder, whoever started it; `False` when none runs.
+
+    It gets a minute to stop its Pods in order. What is left then is killed: the kernel takes every process of an
+    engine down with it.
+    """
+    pid = folder.engine()
+    if pid is None:
+        return False
+    for number, seconds in ((signal.SIGTERM, STOP_TIMEOUT), (signal.SIGKILL, 10.0)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if folder.engine() != pid:
+                return True
+            meanwhile()
+            time.sleep(0.05)
+    raise EngineError(f"the engine (pid {pid}) does not end, not even when killed. Look at: ps -p {pid} -o stat,wchan")

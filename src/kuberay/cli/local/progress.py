@@ -1,0 +1,91 @@
+"""What each Pod is doing, in words, while a cluster starts. Pure: objects in, lines out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def cluster_line(cluster: Mapping[str, Any]) -> str:
+    """One line about a RayCluster: how far it is and, when something blocks it, what."""
+    status = cluster.get("status", {})
+    ready, desired = status.get("readyWorkerReplicas", 0), status.get("desiredWorkerReplicas", 0)
+    state = status.get("state") or "starting"
+    line = f"{cluster['metadata']['name']}: {state}, {ready} of {desired} workers ready"
+    trouble = [
+        each["message"] or each["reason"]
+        for each in status.get("conditions", [])
+        if each["type"] in ("ReplicaFailure", "Blocked") and each["status"] == "True"
+    ]
+    return f"{line} ({'; '.join(trouble)})" if trouble else line
+
+
+def pod_line(pod: Mapping[str, Any]) -> tuple[str, str]:
+    """A Pod's name and what it is doing."""
+    return pod["metadata"]["name"], doing(pod)
+
+
+def doing(pod: Mapping[str, Any]) -> str:
+    """What a Pod is doing, as a person would say it."""
+    status = pod.get("status", {})
+    if pod["metadata"].get("deletionTimestamp"):
+        return "stopping"
+    if not pod["spec"].get("nodeName"):
+        return "waiting for a node"
+    for container in status.get("initContainerStatuses", []):
+        state = container.get("state", {})
+        if "running" in state:
+            return f"waiting in {container['name']}"
+        trouble = _trouble(container)
+        if trouble:
+            return trouble
+    containers = status.get("containerStatuses", [])
+    for container in containers:
+        trouble = _trouble(container)
+        if trouble:
+            return trouble
+    if containers and all(container.get("ready") for container in containers):
+        return "ready"
+    if containers and all("running" in container.get("state", {}) for container in containers):
+        return "running, not ready yet"
+    return "starting"
+
+
+def _trouble(container: Mapping[str, Any]) -> str:
+    state = container.get("state", {})
+    waiting, ended = state.get("waiting", {}), state.get("terminated", {})
+    if waiting.get("reason") not in (None, "", "PodInitializing", "ContainerCreating"):
+        return f"{container['name']}: {waiting['reason']}" + _because(waiting.get("message"))
+    if ended.get("exitCode"):
+        return f"{container['name']} ended with code {ended['exitCode']}" + _because(ended.get("message"))
+    return ""
+
+
+def _because(message: str | None) -> str:
+    return f" ({message.strip().splitlines()[-1]})" if message and message.strip() else ""
+
+
+def is_ready(cluster: Mapping[str, Any]) -> bool:
+    """Whether a RayCluster has reached what its spec asks for, as of its newest generation."""
+    status = cluster.get("status", {})
+    return (
+        status.get("state") in ("ready", "suspended")
+        and status.get("observedGeneration", 0) >= cluster["metadata"].get("generation", 0)
+        and status.get("readyWorkerReplicas", 0) == status.get("desiredWorkerReplicas", 0)
+    )
+
+
+def table(clusters: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Every cluster followed by its Pods, as (name, what it is doing)."""
+    by_cluster: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for pod in pods:
+        owner = pod["metadata"].get("labels", {}).get("ray.io/cluster", "")
+        by_cluster.setdefault((pod["metadata"]["namespace"], owner), []).append(pod)
+    rows = []
+    for cluster in clusters:
+        rows.append((cluster_line(cluster), ""))
+        own = by_cluster.get((cluster["metadata"]["namespace"], cluster["metadata"]["name"]), [])
+        rows += sorted(pod_line(pod) for pod in own)
+    return rows
