@@ -1,0 +1,110 @@
+"""Every name of an object we make, and the rules by which a name that is too long becomes one that fits.
+
+The rules are KubeRay's, quirks included: Ray's autoscaler, dashboards and users' scripts find objects by these names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from kuberay.api.v1 import RayCluster, WorkerGroupSpec
+
+HEAD = "head"
+WORKER = "worker"
+"""Values of the label `ray.io/node-type`."""
+
+HEAD_GROUP = "headgroup"
+"""The group name of the head: no worker group can have it."""
+
+WAIT_GCS_READY = "wait-gcs-ready"
+SHARED_MEMORY = "shared-mem"
+AUTOSCALER = "autoscaler"
+
+DEFAULT_PORTS = {"client": 10001, "dashboard": 8265, "gcs-server": 6379, "metrics": 8080, "serve": 8000}
+"""What a head listens on when its container declares nothing else."""
+
+DASHBOARD_AGENT_PORT = 52365
+
+_POD_PREFIX = 50
+_NAME = 50
+_LABEL = 63
+# The letters and digits that Kubernetes puts at the end of generated names: no vowels, so no words.
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+
+
+def pod_prefix(prefix: str, node_type: str) -> str:
+    """The name of a Pod without its random end: the first 50 characters, then the node type, in lower case."""
+    return f"{prefix[:_POD_PREFIX]}-{node_type}".lower()
+
+
+def head_pod(cluster: RayCluster) -> str:
+    """The one name a head Pod of this cluster can have, which is what keeps a second head from existing."""
+    return pod_prefix(cluster.name, HEAD)
+
+
+def head_generate_name(cluster: RayCluster) -> str:
+    return head_pod(cluster) + "-"
+
+
+def worker_generate_name(cluster: RayCluster, group: WorkerGroupSpec) -> str:
+    return pod_prefix(f"{cluster.name}-{group.group_name}", WORKER) + "-"
+
+
+def unused(generate_name: str, seed: str, taken: Container[str]) -> str:
+    """A name that looks generated but follows from `seed`: the first of its series that is not `taken`.
+
+    Whoever asks twice with the same knowledge gets the same name. So a create whose answer was lost, or that two
+    overlapping operators send, ends in `AlreadyExists` and not in a Pod too many.
+    """
+    attempt = 0
+    while True:
+        digest = hashlib.sha1(f"{seed}/{attempt}".encode(), usedforsecurity=False).digest()
+        number = int.from_bytes(digest, "big")
+        suffix = ""
+        for _ in range(_SUFFIX_LENGTH):
+            number, digit = divmod(number, len(_SUFFIX_ALPHABET))
+            suffix += _SUFFIX_ALPHABET[digit]
+        name = generate_name + suffix
+        if name not in taken:
+            return name
+        attempt += 1
+
+
+def head_service(cluster: RayCluster) -> str:
+    """The user's name for it when there is one. Never shortened."""
+    service = cluster.spec.head_group_spec.head_service or {}
+    name = (service.get("metadata") or {}).get("name")
+    return str(name) if name else f"{cluster.name}-head-svc"
+
+
+def head_address(cluster: RayCluster, cluster_domain: str) -> str:
+    """The DNS name by which every other Pod reaches the head."""
+    return f"{head_service(cluster)}.{cluster.namespace}.svc.{cluster_domain}"
+
+
+def identifier(cluster: RayCluster, node_type: str) -> str:
+    """The value of the label `ray.io/identifier`."""
+    return check_label(f"{cluster.name}-{node_type}")
+
+
+def check_name(name: str) -> str:
+    """The last 50 characters, with a first one that a name may start with."""
+    name = name[-_NAME:]
+    if name[:1].isdigit():
+        name = "r" + name[1:]
+    return _without_leading_punctuation(name)
+
+
+def check_label(value: str) -> str:
+    """The last 63 characters, with a first one that a label value may start with. Also the rule for Job names."""
+    return _without_leading_punctuation(value[-_LABEL:])
+
+
+def _without_leading_punctuation(name: str) -> str:
+    return "r" + name[1:] if name[:1] and name[0] in string.punctuation else name

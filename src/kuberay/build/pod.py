@@ -1,0 +1,207 @@
+"""Head and worker Pods: the user's template, and what Ray needs around it.
+
+A template is rendered once; its Pods differ only in name and replica index, so a group of a thousand costs one
+rendering and a thousand small pieces of metadata. The order of list entries is KubeRay's throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from kuberay.build import container, labels, names, probes, start_command, wait_gcs
+from kuberay.build.revision import revision
+from kuberay.kube import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kuberay.api.v1 import HeadGroupSpec, RayCluster, WorkerGroupSpec
+    from kuberay.build.options import BuildOptions
+
+Json = dict[str, Any]
+
+CREATORS = ("RayCluster", "RayJob", "RayService")
+DEFAULT_GCS_PORT = str(names.DEFAULT_PORTS["gcs-server"])
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """A Pod but for its name and index, with the large part already in bytes."""
+
+    metadata: Mapping[str, Any]
+    spec: bytes
+
+    def pod(self, name: str | None = None, *, replica_index: int | None = None) -> bytes:
+        """One Pod of it as JSON. Without a name it must have one already."""
+        metadata: Json = dict(self.metadata)
+        if name is not None:
+            metadata["name"] = name
+        if replica_index is not None:
+            metadata["labels"] = {**metadata["labels"], labels.REPLICA_INDEX: str(replica_index)}
+        return b'{"apiVersion":"v1","kind":"Pod","metadata":%b,"spec":%b}' % (orjson.dumps(metadata), self.spec)
+
+
+def head(cluster: RayCluster, options: BuildOptions) -> PodTemplate:
+    """The head Pod. Its name is fixed, unless options say that names are generated."""
+    group = cluster.spec.head_group_spec
+    template, metadata = _template(cluster, group, names.HEAD, names.HEAD_GROUP)
+    name = (group.template.get("metadata") or {}).get("name")
+    if name:
+        metadata["name"] = name
+    elif options.deterministic_head_name:
+        metadata["name"] = names.head_pod(cluster)
+    if not options.deterministic_head_name:
+        metadata["generateName"] = names.head_generate_name(cluster)
+    annotations = metadata["annotations"]
+    annotations[labels.FT_ENABLED] = "true" if cluster.is_fault_tolerant else "false"
+    annotations[labels.RECREATE_HASH] = revision(cluster.spec)
+    annotations[labels.KUBERAY_VERSION] = options.version
+    return _finish(cluster, group, names.HEAD, template, metadata, options)
+
+
+def worker(cluster: RayCluster, group: WorkerGroupSpec, options: BuildOptions) -> PodTemplate:
+    """The Pods of a worker group."""
+    template, metadata = _template(cluster, group, names.WORKER, group.group_name)
+    metadata["generateName"] = names.worker_generate_name(cluster, group)
+    if options.init_container_injection:
+        host = names.head_address(cluster, options.cluster_domain)
+        waiting = wait_gcs.container(template["spec"]["containers"][0], host, gcs_port(cluster), options)
+        template["spec"].setdefault("initContainers", []).append(waiting)
+    return _finish(cluster, group, names.WORKER, template, metadata, options)
+
+
+def gcs_port(cluster: RayCluster) -> str:
+    """Where the head's GCS listens; workers follow it."""
+    return cluster.spec.head_group_spec.ray_start_params.get("port", DEFAULT_GCS_PORT)
+
+
+def creator(cluster: RayCluster) -> str:
+    """The kind of object on whose behalf the cluster exists."""
+    kind = cluster.metadata.labels.get(labels.ORIGINATED_FROM_CRD, "")
+    return kind if kind in CREATORS else "RayCluster"
+
+
+def owner_reference(cluster: RayCluster) -> Json:
+    """What ties an object to its cluster: found by it, and removed with it."""
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "name": cluster.name,
+        "uid": cluster.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _template(
+    cluster: RayCluster, group: HeadGroupSpec | WorkerGroupSpec, node_type: str, group_name: str
+) -> tuple[Json, Json]:
+    """A copy of the user's template, and the metadata of the Pods made from it."""
+    template = _copy(group.template)
+    given = template.get("metadata", {})
+    annotations = given.get("annotations", {})
+    if cluster.metadata.annotations.get(labels.OVERWRITE_CONTAINER_CMD, "").lower() == "true":
+        annotations[labels.OVERWRITE_CONTAINER_CMD] = "true"
+    metadata = {
+        "namespace": cluster.namespace,
+        "labels": labels.pod_labels(cluster, node_type, group_name, given.get("labels", {}), group.labels),
+        "annotations": annotations,
+        "ownerReferences": [owner_reference(cluster)],
+    }
+    if given.get("finalizers"):
+        metadata["finalizers"] = given["finalizers"]
+    if creator(cluster) == "RayService":
+        metadata["labels"][labels.SERVE] = "true" if node_type == names.WORKER else "false"
+    return template, metadata
+
+
+def _finish(
+    cluster: RayCluster,
+    group: HeadGroupSpec | WorkerGroupSpec,
+    node_type: str,
+    template: Json,
+    metadata: Json,
+    options: BuildOptions,
+) -> PodTemplate:
+    """What heads and workers have in common: ports, volumes, the command, environment and probes."""
+    spec: Json = template["spec"]
+    ray: Json = spec["containers"][0]
+    host = names.head_address(cluster, options.cluster_domain)
+    port = gcs_port(cluster)
+
+    params = start_command.from_group(group.ray_start_params, group.resources, group.labels)
+    params = start_command.with_defaults(params, node_type, f"{host}:{port}")
+    container.add_metrics_port(ray, names.DEFAULT_PORTS["metrics"])
+    if "plasma-directory" not in params:
+        container.add_empty_dir(spec, ray, names.SHARED_MEMORY, "/dev/shm", _shared_memory(ray))
+    params = start_command.with_container_resources(params, ray.get("resources", {}))
+    ray_start = start_command.command(node_type, params)
+    container.compose_command(ray, ray_start, metadata["annotations"], options)
+    for init in spec.get("initContainers", ()):
+        container.append_env(init, "FQ_RAY_IP", host)
+        container.append_env(init, "RAY_IP", host.partition(".")[0])
+    _add_environment(cluster, ray, node_type, ray_start, options)
+    if options.probes_injection:
+        probes.inject(ray, node_type, params, cluster.spec.ray_version, creator(cluster))
+    if not metadata["annotations"]:
+        del metadata["annotations"]
+    return PodTemplate(metadata, orjson.dumps(spec))
+
+
+def _shared_memory(ray: Json) -> Json:
+    """Ray keeps its objects in /dev/shm, which is 64 MB unless the Pod brings its own; it may fill what the Pod may."""
+    resources = ray.get("resources", {})
+    for kind in ("limits", "requests"):
+        size = resources.get(kind, {}).get("memory")
+        if size is not None and _is_positive(size):
+            return {"medium": "Memory", "sizeLimit": size}
+    return {"medium": "Memory"}
+
+
+def _is_positive(text: Any) -> bool:
+    try:
+        return bool(quantity.parse(text))
+    except ValueError:
+        return True  # left for the API server to refuse
+
+
+def _add_environment(cluster: RayCluster, ray: Json, node_type: str, ray_start: str, options: BuildOptions) -> None:
+    """What Ray and the programs on it learn about where they run."""
+    host = names.head_address(cluster, options.cluster_domain)
+    port = gcs_port(cluster)
+    is_head = node_type == names.HEAD
+    if is_head:
+        if options.head_local_address:
+            container.default_env(ray, "FQ_RAY_IP", "127.0.0.1")
+    else:
+        container.append_env(ray, "FQ_RAY_IP", host)
+        container.append_env(ray, "RAY_IP", host.partition(".")[0])
+    container.append_field_env(ray, "RAY_CLUSTER_NAME", f"metadata.labels['{labels.CLUSTER}']")
+    container.append_field_env(ray, "RAY_CLUSTER_NAMESPACE", "metadata.namespace")
+    container.append_field_env(ray, "RAY_CLOUD_INSTANCE_ID", "metadata.name")
+    container.append_field_env(ray, "RAY_NODE_TYPE_NAME", f"metadata.labels['{labels.GROUP}']")
+    container.append_env(ray, "KUBERAY_GEN_RAY_START_CMD", ray_start)
+    container.default_env(ray, "RAY_PORT", port)
+    if creator(cluster) == "RayService":
+        # Serve shall notice a lost head within seconds, not minutes.
+        container.default_env(ray, "RAY_timeout_ms_task_wait_for_death_info", "0")
+        container.default_env(ray, "RAY_gcs_server_request_timeout_seconds", "5")
+        container.default_env(ray, "RAY_SERVE_KV_TIMEOUT_S", "5")
+    container.default_env(ray, "RAY_ADDRESS", f"127.0.0.1:{port}" if is_head else f"{host}:{port}")
+    container.default_env(ray, "RAY_USAGE_STATS_KUBERAY_IN_USE", "1")
+    if is_head:
+        tags = f"kuberay_version={options.version};kuberay_crd={creator(cluster)}"
+        container.append_env(ray, "RAY_USAGE_STATS_EXTRA_TAGS", tags)
+    container.default_env(ray, "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1")
+
+
+def _copy(value: Any) -> Any:
+    """A deep copy without nulls, which mean the same as leaving a member away."""
+    if isinstance(value, dict):
+        return {key: _copy(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_copy(element) for element in value if element is not None]
+    return value

@@ -1,0 +1,50 @@
+"""A short name for what a spec says, without the parts that may change while its Pods live on.
+
+It is written on head Pods and compared when a cluster is upgraded by recreation. Only equality counts; the value is
+opaque, and need not be the one that another operator computes for the same spec.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+
+if TYPE_CHECKING:
+    from kuberay.api.v1 import RayClusterSpec
+
+
+def revision(spec: RayClusterSpec) -> str:
+    """32 characters that change when the Pods would have to be made anew, and not when they are scaled or moved."""
+    content: dict[str, Any] = msgspec.to_builtins(spec)
+    content.pop("upgradeStrategy", None)
+    head = dict(content.get("headGroupSpec") or {})
+    content["headGroupSpec"] = _without_placement(head)
+    content["workerGroupSpecs"] = [_worker_group(group) for group in content.get("workerGroupSpecs") or []]
+    text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha1(text, usedforsecurity=False).digest()
+    return base64.b32hexencode(digest).decode()
+
+
+def _worker_group(group: dict[str, Any]) -> dict[str, Any]:
+    scale = {key: value for key, value in (group.get("scaleStrategy") or {}).items() if key != "workersToDelete"}
+    kept = {
+        key: value
+        for key, value in group.items()
+        if key not in ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+    }
+    return _without_placement({**kept, "scaleStrategy": scale} if scale else kept)
+
+
+def _without_placement(group: dict[str, Any]) -> dict[str, Any]:
+    """Tolerations and gates are changed on running Pods by those who place them, such as Kueue."""
+    template = group.get("template") or {}
+    pod_spec = {
+        key: value
+        for key, value in (template.get("spec") or {}).items()
+        if key not in ("tolerations", "schedulingGates")
+    }
+    return {**group, "template": {**template, "spec": pod_spec}}
