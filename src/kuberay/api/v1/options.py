@@ -4,6 +4,8 @@
 
 from typing import Annotated
 
+import msgspec
+
 from kuberay.api.facts import Cel, Facts, Int32, Json, Quantity
 from kuberay.api.model import Model
 
@@ -22,7 +24,7 @@ class AuthOptions(Model, frozen=True, kw_only=True):
     """`token` asks every client for a token. Absent means `token`: the block is there to switch it on."""
     secret_name: str | None = None
     """A Secret of the user with the token under `auth_token`; absent: the operator makes one named like the cluster."""
-    enable_k8s_token_auth: bool | None = None
+    enable_k8s_token_auth: bool | None = msgspec.field(default=None, name="enableK8sTokenAuth")
     """Let Kubernetes decide: clients show a service account token. Needs Ray 2.55.0."""
 
     @property
@@ -85,7 +87,7 @@ class GcsFaultToleranceOptions(Model, frozen=True, kw_only=True):
         str | None,
         Facts(
             enum=("redis", "rocksdb"),
-            rules=(Cel("self == oldSelf", "gcsFaultToleranceOptions.backend is immutable"),),
+            rules=(Cel("self == oldSelf", "the backend cannot be changed once it is set"),),
         ),
     ] = None
     """`redis` (also when absent) or `rocksdb`, a store on a volume of the head."""

@@ -38,10 +38,10 @@ ManagedBy = Annotated[
     str | None,
     Facts(
         rules=(
-            Cel("self == oldSelf", "the managedBy field is immutable"),
+            Cel("self == oldSelf", "managedBy cannot be changed once it is set"),
             Cel(
                 f"self in ['{MANAGED_BY_OPERATOR}', '{MANAGED_BY_MULTIKUEUE}']",
-                f"the managedBy field value must be either '{MANAGED_BY_OPERATOR}' or '{MANAGED_BY_MULTIKUEUE}'",
+                f"managedBy must be '{MANAGED_BY_OPERATOR}' or '{MANAGED_BY_MULTIKUEUE}'",
             ),
         )
     ),
