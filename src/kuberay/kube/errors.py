@@ -3,6 +3,7 @@
     KubeError
     ├── TransportError            no answer: connection refused, reset, timed out, not TLS
     ├── ConfigError               a kubeconfig or credential that cannot be used; says which file and field
+    ├── DecodeError               an answer that is not what it has to be: no JSON, cut off, a field of the wrong type
     └── ApiError                  the server answered with a Status
         ├── BadRequest            400
         ├── Unauthorized          401
@@ -74,6 +75,10 @@ class TransportError(KubeError):
 
 class ConfigError(KubeError):
     """A kubeconfig or credential that cannot be used."""
+
+
+class DecodeError(KubeError):
+    """The server answered, but with something that cannot be read; the message says what and shows its start."""
 
 
 class ApiError(KubeError):

@@ -1,0 +1,73 @@
+"""A watch as it arrives: bytes in, events out, in order.
+
+Lines are cut by hand from chunks: a line may be megabytes long, and reading line by line through a buffer has a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kuberay.kube.errors import KubeError, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from kuberay.kube.decoding import Bookmark, Decoder, Event, Unreadable
+
+T = TypeVar("T")
+
+
+class Watch(Generic[T]):
+    """Events of one watch; iterate it once. It ends when the server ends it, which is ordinary."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], decoder: Decoder[T], *, idle_timeout: float | None = None) -> None:
+        self._chunks = chunks
+        self._decoder = decoder
+        self._idle_timeout = idle_timeout
+
+    async def __aiter__(self) -> AsyncIterator[Event[T] | Bookmark | Unreadable]:
+        async for batch in self.batches():
+            for event in batch:
+                yield event
+
+    async def batches(self) -> AsyncIterator[list[Event[T] | Bookmark | Unreadable]]:
+        """The events of each chunk at once: cheaper for who reads thousands.
+
+        What came before a failure is handed over before it is raised.
+
+        :raises TransportError: the connection broke, fell silent, or ended within a line.
+        :raises ApiError: the server refused to go on.
+        :raises DecodeError: a line is not an event.
+        """
+        pieces: list[bytes] = []
+        while (chunk := await self._next_chunk()) is not None:
+            head, newline, tail = chunk.rpartition(b"\n")
+            if not newline:
+                pieces.append(chunk)
+                continue
+            lines = b"".join((*pieces, head)).split(b"\n")
+            pieces = [tail] if tail else []
+            batch: list[Event[T] | Bookmark | Unreadable] = []
+            failure: KubeError | None = None
+            for line in lines:
+                if not line:
+                    continue
+                try:
+                    batch.append(self._decoder.event(line))
+                except KubeError as error:
+                    failure = error
+                    break
+            if batch:
+                yield batch
+            if failure is not None:
+                raise failure
+        if pieces:
+            raise TransportError("the watch ended in the middle of an event")
+
+    async def _next_chunk(self) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._idle_timeout):
+                return await anext(self._chunks, None)
+        except TimeoutError:
+            raise TransportError(f"the watch was silent for {self._idle_timeout:g} s") from None
