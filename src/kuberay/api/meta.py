@@ -4,17 +4,17 @@
 
 from typing import Annotated
 
-from kuberay.api.facts import Facts, Int64, Time
+from kuberay.api.facts import Facts, Int64
 from kuberay.api.model import Model
 
 
 class OwnerReference(Model, frozen=True, kw_only=True):
     """The object that another belongs to; with the last owner goes the owned."""
 
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
+    api_version: str
+    kind: str
+    name: str
+    uid: str
     controller: bool | None = None
     """At most one owner is the controller: the one that manages the object."""
     block_owner_deletion: bool | None = None
@@ -53,14 +53,14 @@ _QUALIFIED_NAME = (
 class Condition(Model, frozen=True, kw_only=True):
     """One observation about an object: whether it holds, since when, and why."""
 
-    type: Annotated[str, Facts(required=True, max_length=316, pattern=_QUALIFIED_NAME)] = ""
-    status: Annotated[str, Facts(required=True, enum=("True", "False", "Unknown"))] = ""
+    type: Annotated[str, Facts(required=True, max_length=316, pattern=_QUALIFIED_NAME)]
+    status: Annotated[str, Facts(required=True, enum=("True", "False", "Unknown"))]
     reason: Annotated[
         str,
         Facts(required=True, min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
-    ] = ""
-    message: Annotated[str, Facts(required=True, max_length=32768)] = ""
-    last_transition_time: Annotated[Time, Facts(required=True)] = None
+    ]
+    message: Annotated[str, Facts(required=True, max_length=32768)]
+    last_transition_time: Annotated[str, Facts(required=True, format="date-time")]
     """When `status` last changed; a new reason or message does not move it."""
     observed_generation: Annotated[Int64, Facts(minimum=0)] = None
     """The generation of the spec that this was seen for."""

@@ -45,7 +45,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel",
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read an object, keeping what is unknown.
 
-        :raises DecodeError: a known field has a value of the wrong type; all such fields are named.
+        :raises DecodeError: a known field has a value of the wrong type, or one without which the type makes no sense
+            is missing; all such fields are named.
         """
         problems: list[Problem] = []
         decoded = _decode(cls, data, None, problems)
@@ -86,6 +87,7 @@ class _Member(NamedTuple):
     decode: _Reader
     encode: _Writer | None
     omit_empty: bool
+    required: bool
 
 
 def _decode(cls: type[Model], data: Any, path: _Path, problems: list[Problem]) -> Any:
@@ -103,6 +105,11 @@ def _decode(cls: type[Model], data: Any, path: _Path, problems: list[Problem]) -
         values[member.attribute] = member.decode(value, (path, wire), problems)
         if not value and member.omit_empty:
             extra[wire] = value
+    problems.extend(
+        Problem(_written((path, member.wire)), "is required")
+        for member in members.values()
+        if member.required and member.attribute not in values
+    )
     return None if problems else cls(extra=extra, **values)
 
 
@@ -131,7 +138,9 @@ def _members(cls: type[Model]) -> dict[str, _Member]:
             continue
         decode, encode = _codec(hints[field.name])
         omit_empty = field.default_factory is not msgspec.NODEFAULT
-        members[field.encode_name] = _Member(field.name, field.encode_name, decode, encode, omit_empty)
+        members[field.encode_name] = _Member(
+            field.name, field.encode_name, decode, encode, omit_empty, required=field.required
+        )
     return members
 
 

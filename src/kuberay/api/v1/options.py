@@ -132,7 +132,7 @@ class NetworkRules(Model, frozen=True, kw_only=True):
 class GroupNetworkRules(Model, frozen=True, kw_only=True):
     """The rules of one worker group; they replace those for all workers."""
 
-    group_name: Annotated[str, Facts(required=True)] = ""
+    group_name: Annotated[str, Facts(required=True)]
     ingress_rules: Annotated[list[Json], Facts(embeds="NetworkPolicyIngressRule")] = []
     egress_rules: Annotated[list[Json], Facts(embeds="NetworkPolicyEgressRule")] = []
 

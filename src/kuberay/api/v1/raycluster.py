@@ -90,7 +90,7 @@ class ScaleStrategy(Model, frozen=True, kw_only=True):
 class WorkerGroupSpec(Model, frozen=True, kw_only=True):
     """Workers that are made from one template."""
 
-    group_name: Annotated[str, Facts(required=True)] = ""
+    group_name: Annotated[str, Facts(required=True)]
     template: Annotated[Json, Facts(required=True, embeds="PodTemplateSpec")] = {}
     """The Pod, as the user wrote it; its first container runs Ray."""
     replicas: Annotated[Int32, Facts(default=0)] = None
