@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kuberay.api.templates import mapping
 from kuberay.build import names
 
 if TYPE_CHECKING:
@@ -74,5 +75,4 @@ def head_service_selector(cluster: RayCluster) -> dict[str, str]:
 
 
 def _head_template_labels(cluster: RayCluster) -> dict[str, str]:
-    metadata = cluster.spec.head_group_spec.template.get("metadata") or {}
-    return metadata.get("labels") or {}
+    return mapping(mapping(cluster.spec.head_group_spec.template, "metadata"), "labels")

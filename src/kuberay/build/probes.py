@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kuberay.api.versions import RayVersion
 from kuberay.build import names
 
-_UNIFIED_SINCE = (2, 53)
-_VERSION = re.compile(r"\s*v?(\d+)\.(\d+)")
+_UNIFIED_SINCE = RayVersion(2, 53)
 _LARGEST_PORT = 2**31 - 1
 
 
 def has_unified_check(ray_version: str | None) -> bool:
     """Whether this Ray has `/api/healthz`. A version that cannot be read counts as an old one."""
-    match = _VERSION.match(ray_version or "")
-    return match is not None and (int(match[1]), int(match[2])) >= _UNIFIED_SINCE
+    version = RayVersion.parse(ray_version or "")
+    return version is not None and version >= _UNIFIED_SINCE
 
 
 def inject(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kuberay.api import templates
 from kuberay.build import labels, names
 from kuberay.build.pod import owner_reference
 
@@ -53,10 +54,9 @@ def _is_cluster_ip(service_type: str | None) -> bool:
 
 def _ports(cluster: RayCluster) -> list[Json]:
     """What the head's Ray container declares, or Ray's usual ports; metrics in any case, for Prometheus."""
-    containers = (cluster.spec.head_group_spec.template.get("spec") or {}).get("containers") or [{}]
     declared = {
-        port.get("name") or f"{port['containerPort']}-port": port["containerPort"]
-        for port in containers[0].get("ports") or ()
+        templates.text(port, "name") or f"{port['containerPort']}-port": port["containerPort"]
+        for port in templates.objects(templates.ray_container(cluster.spec.head_group_spec.template), "ports")
     }
     ports = declared or dict(names.DEFAULT_PORTS)
     ports.setdefault("metrics", names.DEFAULT_PORTS["metrics"])

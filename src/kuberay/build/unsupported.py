@@ -1,0 +1,55 @@
+"""What a cluster may ask for by its API and does not get from this version.
+
+A feature that is silently left out is worse than a refusal: a cluster without the token its user asked for is open to
+everybody. So a cluster that asks for one of these is not started at all, and is told why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kuberay.api.problems import Problem, child
+from kuberay.api.v1.raycluster import ANNOTATION_FT_ENABLED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kuberay.api.v1 import RayCluster
+
+ENABLE_SERVE_SERVICE = "ray.io/enable-serve-service"
+
+
+def unsupported(cluster: RayCluster) -> list[Problem]:
+    """One problem for each feature that is asked for and not there yet, naming its field."""
+    return [
+        Problem(path, f"{feature} is not supported yet; remove the field to run the cluster without it")
+        for path, feature in _asked_for(cluster)
+    ]
+
+
+def _asked_for(cluster: RayCluster) -> Iterator[tuple[str, str]]:
+    spec = cluster.spec
+    annotations = cluster.metadata.annotations
+    if spec.is_autoscaling:
+        yield "spec.enableInTreeAutoscaling", "autoscaling"
+    if spec.gcs_fault_tolerance_options is not None:
+        yield "spec.gcsFaultToleranceOptions", "GCS fault tolerance"
+    elif cluster.is_fault_tolerant:
+        yield child("metadata.annotations", ANNOTATION_FT_ENABLED), "GCS fault tolerance"
+    if spec.auth_options is not None and spec.auth_options.is_token:
+        yield "spec.authOptions", "authentication"
+    if spec.tls_options is not None and spec.tls_options.enabled:
+        yield "spec.tlsOptions", "mutual TLS"
+    if spec.network_policy is not None:
+        yield "spec.networkPolicy", "a network policy"
+    if spec.history_server_options is not None:
+        yield "spec.historyServerOptions", "the history server's collector"
+    if spec.head_group_spec.enable_ingress:
+        yield "spec.headGroupSpec.enableIngress", "an Ingress"
+    if spec.upgrade_strategy is not None and spec.upgrade_strategy.type == "Recreate":
+        yield "spec.upgradeStrategy.type", "the upgrade strategy Recreate"
+    if annotations.get(ENABLE_SERVE_SERVICE) == "true":
+        yield child("metadata.annotations", ENABLE_SERVE_SERVICE), "a Service for Serve"
+    for index, group in enumerate(spec.worker_group_specs):
+        if group.num_of_hosts is not None and group.num_of_hosts > 1:
+            yield f"spec.workerGroupSpecs[{index}].numOfHosts", "more than one host in a replica"

@@ -1,0 +1,264 @@
+"""The Pods and Services that KubeRay's operator makes of the same manifests, compared whole.
+
+Read from `../shared/upstream` when it is there. What the API server adds by itself is listed in `DEFAULTS`; what
+differs on purpose stands in `ACCEPTED`, each entry with its reason. Anything else is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+import pytest
+import yaml
+
+from kuberay.api.gates import DEFAULT_GATES
+from kuberay.api.problems import errors
+from kuberay.api.v1 import RayCluster
+from kuberay.api.validate.raycluster import metadata_problems, spec_problems
+from kuberay.build import pod, services
+from kuberay.build.options import BuildOptions
+from kuberay.build.unsupported import unsupported
+from kuberay.kube import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+UPSTREAM = Path(__file__).parents[2] / ".." / "shared" / "upstream"
+
+SWITCHES = {
+    "ENABLE_LOGIN_SHELL": ("login_shell", True),
+    "ENABLE_INIT_CONTAINER_INJECTION": ("init_container_injection", False),
+    "ENABLE_PROBES_INJECTION": ("probes_injection", False),
+    "ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE": ("head_cluster_ip_service", True),
+}
+
+
+class Difference(NamedTuple):
+    """One place where a golden object and ours are not equal; `None` means that there is nothing."""
+
+    path: str
+    golden: Any
+    ours: Any
+
+
+DEFAULTS: dict[str, list[Any]] = {
+    "apiVersion": ["v1"],
+    "clusterIP": ["<cluster-ip>"],
+    "clusterIPs": [["None"], ["<cluster-ip>"]],
+    "dnsPolicy": ["ClusterFirst"],
+    "enableServiceLinks": [True],
+    "externalTrafficPolicy": ["Cluster"],
+    "failureThreshold": [3],
+    "imagePullPolicy": ["IfNotPresent", "Always"],
+    "internalTrafficPolicy": ["Cluster"],
+    "ipFamilies": [["IPv4"]],
+    "ipFamilyPolicy": ["SingleStack"],
+    "nodePort": ["<node-port>"],
+    "allocateLoadBalancerNodePorts": [True],
+    "periodSeconds": [10],
+    "preemptionPolicy": ["PreemptLowerPriority"],
+    "priority": [0],
+    "protocol": ["TCP"],
+    "resources": [{}],
+    "restartPolicy": ["Always"],
+    "schedulerName": ["default-scheduler"],
+    "scheme": ["HTTP"],
+    "securityContext": [{}],
+    "sessionAffinity": ["None"],
+    "successThreshold": [1],
+    "terminationGracePeriodSeconds": [30],
+    "terminationMessagePath": ["/dev/termination-log"],
+    "terminationMessagePolicy": ["File"],
+    "timeoutSeconds": [1],
+    "type": ["ClusterIP"],
+    "serviceAccount": ["<same>"],
+    "defaultMode": [420],
+}
+"""What the API server writes when a field is absent, by the field's name."""
+
+_TOLERATIONS = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
+
+def is_server_default(difference: Difference) -> bool:
+    path, golden, ours = difference
+    key = path.rpartition(".")[2]
+    if key == "value" and golden is None and ours == "":
+        return True  # an empty value is not stored
+    if key == "cpu" and golden == "1m" and ours is not None:
+        return quantity.parse(ours) < quantity.parse("1m")  # the smallest amount of CPU there is
+    if ours is not None:
+        return False
+    if key == "priority":
+        return True  # the number of a priority class
+    if key.startswith("tolerations["):
+        return golden.get("key") in _TOLERATIONS
+    if ".requests" in path:
+        return True  # requests are copied from limits
+    if key == "targetPort":
+        return True  # the port itself
+    if key == "hostPort":
+        return True  # with host networking, the container's port
+    return golden in DEFAULTS.get(key, [])
+
+
+ACCEPTED = {
+    "metadata.name": "the head's name is fixed, so that two heads cannot exist; workers' names end in letters of ours",
+    "metadata.generateName": "a head with a fixed name needs none",
+    "metadata.annotations.ray.io/upgrade-strategy-recreate-hash": "opaque",
+    "metadata.annotations.ray.io/kuberay-version": "our version",
+    "spec.containers[0].env[FQ_RAY_IP]": "on the head: it can be reached at its own address",
+    "spec.containers[0].env[RAY_USAGE_STATS_EXTRA_TAGS].value": "our version",
+    "spec.initContainers[wait-gcs-ready].args[0]": "a check that does not import Ray",
+    "metadata.ownerReferences[0].uid": "of the cluster in the record",
+}
+
+
+def differences(golden: Any, ours: Any, path: str = "") -> Iterator[Difference]:
+    if isinstance(golden, dict) and isinstance(ours, dict):
+        for key in sorted(golden.keys() | ours.keys()):
+            yield from differences(golden.get(key), ours.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(golden, list) and isinstance(ours, list):
+        yield from _list_differences(golden, ours, path)
+    elif isinstance(golden, list) and ours is None and path.endswith("tolerations"):
+        yield from _list_differences(golden, [], path)
+    elif not _equal(golden, ours):
+        yield Difference(path, golden, ours)
+
+
+def _list_differences(golden: list[Any], ours: list[Any], path: str) -> Iterator[Difference]:
+    """Lists of variables and init containers are compared by name, and their order on top; others by position."""
+    if path.endswith((".env", ".initContainers")):
+        yield from _named_differences(golden, ours, path)
+        return
+    for index in range(max(len(golden), len(ours))):
+        before = golden[index] if index < len(golden) else None
+        after = ours[index] if index < len(ours) else None
+        yield from differences(before, after, f"{path}[{index}]")
+
+
+def _named_differences(golden: list[Json], ours: list[Json], path: str) -> Iterator[Difference]:
+    before, after = _by_name(golden), _by_name(ours)
+    common = [name for name in before if name in after]
+    if common != [name for name in after if name in before]:
+        yield Difference(path, list(before), list(after))
+    for name in before.keys() | after.keys():
+        yield from differences(before.get(name), after.get(name), f"{path}[{name}]")
+
+
+def _by_name(entries: list[Json]) -> dict[str, Json]:
+    named: dict[str, Json] = {}
+    for entry in entries:
+        name = entry["name"]
+        named[name if name not in named else f"{name}#2"] = entry
+    return named
+
+
+def _equal(golden: Any, ours: Any) -> bool:
+    if golden == ours:
+        return True
+    try:
+        return quantity.parse(golden) == quantity.parse(ours)
+    except ValueError:
+        return False
+
+
+def is_accepted(difference: Difference) -> bool:
+    if "-<rand-" in str(difference.golden) and difference.path.startswith("spec.containers[0]"):
+        return True  # "my-head" was taken for a generated name, and `--head` in the command with it
+    if difference.path == "spec.containers[0].env[FQ_RAY_IP]":
+        return difference.golden is None and difference.ours == {"name": "FQ_RAY_IP", "value": "127.0.0.1"}
+    return difference.path in ACCEPTED
+
+
+def records() -> list[Any]:
+    """Every manifest of a plain RayCluster whose record is the state of its first rest."""
+    found = []
+    for manifests, goldens in (("samples", "golden"), ("cases", "cases-golden")):
+        for file in sorted((UPSTREAM / manifests).glob("*.yaml")):
+            record_file = UPSTREAM / goldens / f"{file.stem}.json"
+            if not record_file.exists():
+                continue
+            record: Json = json.loads(record_file.read_text())
+            documents = [each for each in yaml.safe_load_all(file.read_text()) if each]
+            clusters = [each for each in documents if each["kind"] == "RayCluster"]
+            if is_comparable(record) and len(clusters) == 1:
+                cluster = stored(clusters[0])
+                if is_plain(cluster):
+                    found.append(pytest.param(cluster, record, id=file.stem))
+    return found
+
+
+def is_comparable(record: Json) -> bool:
+    """Whether a record tells what is made of a manifest at first, by an operator that we can be set up like."""
+    settings = record.get("settings", {})
+    return (
+        bool(record["objects"])
+        and not record.get("rejected")
+        and not record.get("flags")
+        and "then" not in settings
+        and "operator-config" not in settings
+        and set(record["env"]) <= set(SWITCHES)
+    )
+
+
+def stored(document: Json) -> RayCluster:
+    """A cluster as an API server stores it."""
+    document["metadata"] |= {"namespace": "default", "uid": "u-1"}
+    for group in document["spec"].get("workerGroupSpecs") or []:
+        for field, value in (("replicas", 0), ("minReplicas", 0), ("maxReplicas", 2**31 - 1), ("numOfHosts", 1)):
+            if group.get(field) is None:
+                group[field] = value
+    return RayCluster.from_dict(document)
+
+
+def is_plain(cluster: RayCluster) -> bool:
+    problems = [*unsupported(cluster), *metadata_problems(cluster), *spec_problems(cluster, DEFAULT_GATES)]
+    return not errors(problems)
+
+
+def options(record: Json) -> BuildOptions:
+    fields: dict[str, bool] = {}
+    for name in record["env"]:
+        option, value = SWITCHES[name]
+        fields[option] = value
+    return BuildOptions(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not UPSTREAM.exists(), reason="KubeRay's records (../shared/upstream) are not on this machine")
+@pytest.mark.parametrize(("cluster", "record"), records())
+def test_objects_are_those_of_kuberay(cluster: RayCluster, record: Json) -> None:
+    how = options(record)
+    built = {
+        "headgroup": orjson.loads(pod.head(cluster, how).pod()),
+        **{
+            group.group_name: orjson.loads(pod.worker(cluster, group, how).pod("w", replica_index=0))
+            for group in cluster.spec.worker_group_specs
+        },
+    }
+    service = services.head(cluster, how)
+    service["spec"]["ports"].sort(key=lambda port: port["name"])
+
+    unexpected: list[Difference] = []
+    compared = 0
+    for golden in record["objects"]:
+        if golden["kind"] == "Pod":
+            group = golden["metadata"]["labels"]["ray.io/group"]
+            index = golden["metadata"]["labels"].get("ray.io/worker-group-replica-index", "0")
+            if index != "0":
+                continue
+            ours = built[group]
+        elif golden["kind"] == "Service":
+            ours = service
+        else:
+            continue
+        golden.pop("x-count", None)
+        compared += 1
+        found = differences(golden, ours)
+        unexpected += [each for each in found if not is_server_default(each) and not is_accepted(each)]
+    assert compared
+    assert unexpected == []
