@@ -21,6 +21,23 @@ _LATER_HEAD_FIELDS = ("ingressOptions", "resources", "labels")
 _LATER_WORKER_FIELDS = ("suspend", "idleTimeoutSeconds", "priority", "resources", "labels", "numOfHosts")
 _LATER_STATUS_FIELDS = ("conditions", "stateTransitionTimes")
 _LATER_HEAD_INFO_FIELDS = ("podName", "serviceName")
+_JOB_FIELDS = (
+    "clusterSelector", "entrypoint", "entrypointNumCpus", "entrypointNumGpus", "entrypointResources", "jobId",
+    "metadata", "rayClusterSpec", "runtimeEnvYAML", "shutdownAfterJobFinishes", "submitterPodTemplate", "suspend",
+    "ttlSecondsAfterFinished",
+)  # fmt: skip
+_JOB_STATUS_FIELDS = (
+    "dashboardURL", "endTime", "jobDeploymentStatus", "jobId", "jobStatus", "message", "observedGeneration",
+    "rayClusterName", "rayClusterStatus", "startTime",
+)  # fmt: skip
+_SERVICE_FIELDS = (
+    "serveService", "serviceUnhealthySecondThreshold", "deploymentUnhealthySecondThreshold", "serveConfigV2",
+    "rayClusterConfig",
+)  # fmt: skip
+_SERVICE_STATUS_FIELDS = (
+    "lastUpdateTime", "serviceStatus", "activeServiceStatus", "pendingServiceStatus", "observedGeneration",
+)  # fmt: skip
+_SERVICE_CLUSTER_STATUS_FIELDS = ("applicationStatuses", "rayClusterName", "rayClusterStatus")
 
 
 def as_alpha(kind: str, schema: Schema) -> Schema:
@@ -32,6 +49,19 @@ def as_alpha(kind: str, schema: Schema) -> Schema:
         case "RayCluster":
             _cluster_spec(spec)
             _cluster_status(status)
+        case "RayJob":
+            _keep(spec, _JOB_FIELDS)
+            _keep(status, _JOB_STATUS_FIELDS)
+            spec["required"] = ["entrypoint"]
+            _cluster_spec(spec["properties"]["rayClusterSpec"])
+            _cluster_status(status["properties"]["rayClusterStatus"])
+        case "RayService":
+            _keep(spec, _SERVICE_FIELDS)
+            _keep(status, _SERVICE_STATUS_FIELDS)
+            spec.pop("required")
+            _cluster_spec(spec["properties"]["rayClusterConfig"])
+            for field in ("activeServiceStatus", "pendingServiceStatus"):
+                _service_cluster_status(status["properties"][field])
         case _:
             raise ValueError(f"{kind} has no v1alpha1")
     return alpha
@@ -51,6 +81,19 @@ def _cluster_spec(spec: Schema) -> None:
 def _cluster_status(status: Schema) -> None:
     _drop(status, _LATER_STATUS_FIELDS)
     _drop(status["properties"]["head"], _LATER_HEAD_INFO_FIELDS)
+
+
+def _service_cluster_status(status: Schema) -> None:
+    _keep(status, _SERVICE_CLUSTER_STATUS_FIELDS)
+    _cluster_status(status["properties"]["rayClusterStatus"])
+    app = status["properties"]["applicationStatuses"]["additionalProperties"]
+    deployment = app["properties"]["serveDeploymentStatuses"]["additionalProperties"]
+    for each in (app, deployment):
+        each["properties"]["healthLastUpdateTime"] = {"type": "string", "format": "date-time"}
+
+
+def _keep(schema: Schema, fields: tuple[str, ...]) -> None:
+    schema["properties"] = {name: value for name, value in schema["properties"].items() if name in fields}
 
 
 def _drop(schema: Schema, fields: tuple[str, ...]) -> None:

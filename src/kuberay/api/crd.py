@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kuberay.api.alpha import as_alpha
 from kuberay.api.schema import schema_of
-from kuberay.api.v1 import RayCluster
+from kuberay.api.v1 import RayCluster, RayCronJob, RayJob, RayService
 
 if TYPE_CHECKING:
     from kuberay.api.model import Model
@@ -57,6 +57,35 @@ DEFINITIONS: dict[str, Definition] = {
             Column("head service IP", "string", ".status.head.serviceIP", priority=1),
         ),
         alpha_columns=True,
+    ),
+    "RayJob": Definition(
+        RayJob,
+        (
+            Column("job status", "string", ".status.jobStatus"),
+            Column("deployment status", "string", ".status.jobDeploymentStatus"),
+            Column("ray cluster name", "string", ".status.rayClusterName"),
+            Column("start time", "string", ".status.startTime"),
+            Column("end time", "string", ".status.endTime"),
+            _AGE,
+        ),
+    ),
+    "RayService": Definition(
+        RayService,
+        (
+            Column("service status", "string", ".status.serviceStatus"),
+            Column("num serve endpoints", "string", ".status.numServeEndpoints"),
+        ),
+    ),
+    "RayCronJob": Definition(
+        RayCronJob,
+        (
+            Column("schedule", "string", ".spec.schedule"),
+            Column("timezone", "string", ".spec.timeZone"),
+            Column("last schedule", "date", ".status.lastScheduleTime"),
+            _AGE,
+            Column("suspend", "boolean", ".spec.suspend"),
+        ),
+        alpha=False,
     ),
 }
 

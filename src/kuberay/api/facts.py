@@ -8,15 +8,10 @@ check are made from them, so each constraint is written once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-
-@dataclass(frozen=True, slots=True)
-class Cel:
-    """A validation rule in CEL, with the message a user sees when it does not hold."""
-
-    rule: str
-    message: str
+if TYPE_CHECKING:
+    from kuberay.api.cel import Cel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from kuberay.api.facts import Cel, Facts, Int32, Json, Quantity
+from kuberay.api import cel
+from kuberay.api.facts import Facts, Int32, Json, Quantity
 from kuberay.api.model import Model
 
 
@@ -83,13 +84,7 @@ class GcsStorage(Model, frozen=True, kw_only=True):
 class GcsFaultToleranceOptions(Model, frozen=True, kw_only=True):
     """Where Ray keeps its cluster state so that a new head can take over. Being there switches it on."""
 
-    backend: Annotated[
-        str | None,
-        Facts(
-            enum=("redis", "rocksdb"),
-            rules=(Cel("self == oldSelf", "the backend cannot be changed once it is set"),),
-        ),
-    ] = None
+    backend: Annotated[str | None, Facts(enum=("redis", "rocksdb"), rules=cel.GCS_BACKEND)] = None
     """`redis` (also when absent) or `rocksdb`, a store on a volume of the head."""
     redis_address: str | None = None
     redis_username: RedisCredential | None = None

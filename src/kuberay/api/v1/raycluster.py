@@ -17,7 +17,8 @@ from typing import Annotated
 
 import msgspec
 
-from kuberay.api.facts import Cel, Facts, Int32, Int64, Json, Quantity, Time
+from kuberay.api import cel
+from kuberay.api.facts import Facts, Int32, Int64, Json, Quantity, Time
 from kuberay.api.meta import Condition, ObjectMeta
 from kuberay.api.model import Model
 from kuberay.api.v1.options import (
@@ -30,22 +31,9 @@ from kuberay.api.v1.options import (
     UpgradeStrategy,
 )
 
-MANAGED_BY_OPERATOR = "ray.io/kuberay-operator"
-MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 ANNOTATION_FT_ENABLED = "ray.io/ft-enabled"
 
-ManagedBy = Annotated[
-    str | None,
-    Facts(
-        rules=(
-            Cel("self == oldSelf", "managedBy cannot be changed once it is set"),
-            Cel(
-                f"self in ['{MANAGED_BY_OPERATOR}', '{MANAGED_BY_MULTIKUEUE}']",
-                f"managedBy must be '{MANAGED_BY_OPERATOR}' or '{MANAGED_BY_MULTIKUEUE}'",
-            ),
-        )
-    ),
-]
+ManagedBy = Annotated[str | None, Facts(rules=cel.MANAGED_BY)]
 """Who reconciles the object; anything but the operator's own name (or absence) makes the operator leave it alone."""
 
 
