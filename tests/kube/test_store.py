@@ -208,6 +208,13 @@ class TestReadingOurWrites:
         store.deleted(thing("a", 1, leaving=True))
         assert (names(store), store.unconfirmed) == ({"a"}, 0)
 
+    def test_an_object_known_to_be_leaving_is_hidden_while_the_watch_does_not_know(self) -> None:
+        store = store_of(thing("a", 1))
+        store.deleted(thing("a", 11, leaving=True))
+        assert names(store) == set()
+        store.removed(thing("a", 12))
+        assert store.unconfirmed == 0
+
     def test_a_deletion_confirmed_before_its_answer_leaves_nothing_behind(self) -> None:
         store = store_of(thing("a", 1))
         store.removed(thing("a", 11))

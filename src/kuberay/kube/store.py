@@ -127,9 +127,9 @@ class Store(Generic[T]):
 
         When the server's answer shows the object with a deletion time, `wrote` that answer instead: it is still there.
         """
-        key, uid, _, leaving = identity(obj)
+        key, uid, *_ = identity(obj)
         current = self._objects.get(key)
-        if leaving or current is None or identity(current).uid != uid or identity(current).leaving:
+        if current is None or identity(current).uid != uid or identity(current).leaving:
             return  # the watch was faster, or there is nothing to hide
         version = version_order(identity(current).resource_version)
         earlier = self._writes.get(key)

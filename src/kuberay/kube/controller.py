@@ -1,0 +1,187 @@
+"""The loop of a controller: take a key, reconcile it, decide when to look again.
+
+Reconciling is level-based: it gets a key and never learns what happened, so a lost or doubled event costs nothing. A
+failure concerns its key alone: it is logged with the id of the attempt, and the key comes back later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import structlog
+
+from kuberay.kube.errors import KubeError
+from kuberay.kube.identity import Key, identity
+from kuberay.kube.queue import LOW, NORMAL, Queue, QueueClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from kuberay.kube.store import Store
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a reconcile answers. Looking again later is no failure."""
+
+    requeue_after: float | None = None
+    """Seconds until the next look; `None` waits for something to happen."""
+
+
+class TerminalError(Exception):
+    """A failure that trying again cannot mend; only a change of the object can."""
+
+
+class Controller(Generic[K]):
+    """Reconciles keys of a queue with a bounded number of workers; a key is never with two of them.
+
+    :param timeout: seconds after which a reconcile counts as failed; `None` for no limit.
+    :param drain: seconds that reconciles under way may still take after `stop`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        queue: Queue[K],
+        reconcile: Callable[[K], Awaitable[Result | None]],
+        *,
+        workers: int = 1,
+        timeout: float | None = None,
+        drain: float = 30.0,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"controller {name} needs at least one worker")
+        self.name = name
+        self.queue = queue
+        self._reconcile = reconcile
+        self._workers = workers
+        self._timeout = timeout
+        self._drain = drain
+        self._ids = itertools.count(1)
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until `stop`; then let what is under way finish, and return."""
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)]
+            await self._stopping.wait()
+            _, late = await asyncio.wait(workers, timeout=self._drain)
+            for worker in late:
+                log.warning("a reconcile did not end in time and is cancelled", controller=self.name)
+                worker.cancel()
+
+    def stop(self) -> None:
+        """Begin no more reconciles."""
+        self.queue.close()
+        self._stopping.set()
+
+    def watches(
+        self,
+        store: Store[T],
+        keys: Callable[[T], Iterable[K]],
+        *,
+        when: Callable[[T | None, T | None], bool] | None = None,
+    ) -> None:
+        """Look at keys whenever an object of a store changes: at those of its old state and of its new one.
+
+        :param when: a predicate on (old, new); without it every change counts.
+        """
+
+        def enqueue(old: T | None, new: T | None) -> None:
+            if when is not None and not when(old, new):
+                return
+            priority = NORMAL if store.is_synced else LOW
+            for obj in (old, new):
+                if obj is not None:
+                    for key in keys(obj):
+                        self.queue.add(key, priority=priority)
+
+        store.on_change(enqueue)
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            try:
+                with structlog.contextvars.bound_contextvars(
+                    controller=self.name, object=str(key), reconcile_id=f"{self.name}-{next(self._ids)}"
+                ):
+                    await self._attempt(key)
+            finally:
+                self.queue.done(key)
+
+    async def _attempt(self, key: K) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                result = await self._reconcile(key)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Not ours: something that the reconcile waited for was cancelled. The worker must live on.
+            self._failed(key, "something it waited for was cancelled")
+        except TerminalError as error:
+            self.queue.forget(key)
+            log.error("reconcile failed for good", error=str(error))
+        except TimeoutError as error:
+            self._failed(key, str(error) or f"not done after {self._timeout} s")
+        except KubeError as error:
+            self._failed(key, f"{type(error).__name__}: {error}")
+        except Exception as error:
+            self._failed(key, f"{type(error).__name__}: {error}", trace=True)
+        else:
+            self.queue.forget(key)
+            if result is not None and result.requeue_after is not None:
+                self.queue.add(key, after=result.requeue_after)
+
+    def _failed(self, key: K, why: str, *, trace: bool = False) -> None:
+        delay = self.queue.retry(key)
+        log.error("reconcile failed", error=why, retry_in_seconds=delay, exc_info=trace)
+
+
+def itself(obj: Any) -> Iterable[Key]:
+    """The key of the object; for the kind that a controller is for."""
+    return (identity(obj).key,)
+
+
+def owner(kind: str, api_group: str) -> Callable[[Any], Iterable[Key]]:
+    """The key of the controlling owner, when it is of this kind; for the kinds that a controller makes."""
+
+    def keys(obj: Any) -> Iterable[Key]:
+        namespace = identity(obj).key.namespace
+        for reference in _owner_references(obj):
+            if reference["controller"] and reference["kind"] == kind:
+                group, slash, _ = reference["apiVersion"].partition("/")
+                if (group if slash else "") == api_group:
+                    yield Key(namespace, reference["name"])
+
+    return keys
+
+
+def _owner_references(obj: Any) -> Iterable[dict[str, Any]]:
+    if isinstance(obj, dict):
+        for each in (obj.get("metadata") or {}).get("ownerReferences") or ():
+            yield {
+                "controller": each.get("controller"),
+                "kind": each.get("kind"),
+                "apiVersion": each.get("apiVersion") or "",
+                "name": each.get("name") or "",
+            }
+        return
+    for each in obj.metadata.owner_references:
+        yield {
+            "controller": each.controller,
+            "kind": each.kind,
+            "apiVersion": each.api_version or "",
+            "name": each.name or "",
+        }
