@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuberay.api.model import DecodeError, Model
-from kuberay.api.v1 import AuthOptions, HeadGroupSpec, RayCluster, RayClusterSpec, WorkerGroupSpec
+from kuberay.api.v1 import (
+    AuthOptions,
+    HeadGroupSpec,
+    RayCluster,
+    RayClusterSpec,
+    RayCronJob,
+    RayJob,
+    RayService,
+    WorkerGroupSpec,
+)
 from tests.api.clusters import group, manifest
 from tests.api.upstream import manifests, needs_upstream
 
@@ -19,9 +28,14 @@ def unknown(model: Any, path: str = "") -> list[str]:
         members = {name: getattr(model, name) for name in model.__struct_fields__ if name != "extra"}
         found = [f"{path}.{name}" for name, value in model.extra.items() if value not in (None, [], {})]
         return found + [each for name, value in members.items() for each in unknown(value, f"{path}.{name}")]
+    if isinstance(model, dict):
+        return [each for name, value in model.items() for each in unknown(value, f"{path}.{name}")]
     if isinstance(model, list):
         return [each for index, value in enumerate(model) for each in unknown(value, f"{path}[{index}]")]
     return []
+
+
+KINDS: dict[str, type[Model]] = {kind.__name__: kind for kind in (RayCluster, RayJob, RayService, RayCronJob)}
 
 
 class TestReadingAndWriting:
@@ -182,8 +196,8 @@ class TestLosslessness:
         assert RayCluster.from_dict(document).to_dict() == document
 
     @needs_upstream
-    @pytest.mark.parametrize("document", manifests("RayCluster", without=["rejected-start-param-number"]))
+    @pytest.mark.parametrize("document", manifests(without=["rejected-start-param-number"]))
     def test_upstream_manifests_are_read_whole_and_written_back_unchanged(self, document: dict[str, Any]) -> None:
-        cluster = RayCluster.from_dict(document)
-        assert cluster.to_dict() == document
-        assert [path for path in unknown(cluster) if path.startswith((".spec", ".status"))] == []
+        read = KINDS[document["kind"]].from_dict(document)
+        assert read.to_dict() == document
+        assert [path for path in unknown(read) if path.startswith((".spec", ".status"))] == []
