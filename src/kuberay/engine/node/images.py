@@ -1,0 +1,55 @@
+"""What stands for an image on this node: images are not pulled, every one means the Ray that is installed here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class RayEnvironment:
+    """A Python environment with Ray in it; `version` is `None` when it has none."""
+
+    folder: Path
+    version: str | None
+
+    @property
+    def programs(self) -> str:
+        """Where `ray` and `python` are."""
+        return str(self.folder / "bin")
+
+    def problem(self, image: str) -> str | None:
+        """Why a container of this image cannot run, and what to do; `None` when it can."""
+        if self.version:
+            return None
+        return (
+            f"{image} is not pulled: images stand for the Ray of the Python environment {self.folder}, "
+            "and there is none. Install it with: pip install 'kuberay[local]'"
+        )
+
+    def notice(self, image: str) -> str:
+        """What an event tells the user about the image of a Pod."""
+        return f"{image} is not pulled: runs on Ray {self.version} of this environment ({self.folder})"
+
+    def search_path(self, given: str | None) -> str:
+        """`PATH` of a container: the environment's own programs come first, whatever the user asks for."""
+        return f"{self.programs}:{given or _SYSTEM_PATH}"
+
+    def base_variables(self, hostname: str) -> dict[str, str]:
+        """What an image would have set."""
+        home = os.environ.get("HOME") or "/"
+        return {"HOME": home, "HOSTNAME": hostname, "LANG": "C.UTF-8"}
+
+
+def installed() -> RayEnvironment:
+    """The environment kuberay itself runs in."""
+    try:
+        version = metadata.version("ray")
+    except metadata.PackageNotFoundError:
+        version = None
+    return RayEnvironment(Path(sys.prefix), version)
