@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class SilentWatch(TransportError):
+    """No byte for too long: the connection may be dead without either side knowing."""
+
+
 class Watch(Generic[T]):
     """Events of one watch; iterate it once. It ends when the server ends it, which is ordinary."""
 
@@ -70,4 +74,4 @@ class Watch(Generic[T]):
             async with asyncio.timeout(self._idle_timeout):
                 return await anext(self._chunks, None)
         except TimeoutError:
-            raise TransportError(f"the watch was silent for {self._idle_timeout:g} s") from None
+            raise SilentWatch(f"the watch was silent for {self._idle_timeout:g} s") from None

@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from kuberay.kube.client import Client, Retry
+from kuberay.kube.informer import Informer
+from kuberay.kube.resources import PODS
+from kuberay.kube.store import Store
+from tests.kube.scripted import BROKEN, Answer, ScriptedTransport, query, refused
+from tests.kube.virtual_time import clock, virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from kuberay.kube.transport import Request
+
+
+class Meta(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+
+
+class Pod(msgspec.Struct, frozen=True, gc=False):
+    metadata: Meta
+    phase: str = ""
+
+
+def pod(name: str, version: int, **fields: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"metadata": meta, **fields}
+
+
+def listed(version: int, *pods: dict[str, Any], continue_: str = "") -> Answer:
+    return Answer.json({"metadata": {"resourceVersion": str(version), "continue": continue_}, "items": list(pods)})
+
+
+def event(kind: str, obj: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"type": kind, "object": obj}) + b"\n"
+
+
+def bookmark(version: int) -> bytes:
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+EXPIRED = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+
+
+def forever() -> asyncio.Event:
+    """A part of a stream after which nothing comes."""
+    return asyncio.Event()
+
+
+class Scene:
+    """An informer against a script. When the script has ended, watches are silent."""
+
+    def __init__(self, *answers: Answer | Exception, **options: Any) -> None:
+        script = iter(answers)
+
+        def answer(request: Request) -> Answer | Exception:
+            self.times.append(clock())
+            return next(script, Answer(body=[forever()]))
+
+        self.times: list[float] = []
+        self.transport = ScriptedTransport(answer)
+        self.store: Store[Pod] = Store()
+        self.changes: list[tuple[str | None, str | None]] = []
+        self.store.on_change(lambda old, new: self.changes.append((version_of(old), version_of(new))))
+        self.informer = Informer(
+            Client(self.transport, retry=Retry(attempts=0)),
+            PODS,
+            self.store,
+            type=Pod,
+            clock=clock,
+            rng=lambda: 1.0,
+            **options,
+        )
+
+    @property
+    def asked(self) -> list[str]:
+        """What was asked of the server: lists, and watches with the version they began at."""
+        return [
+            f"watch {query(each)['resourceVersion']}" if "watch" in query(each) else "list"
+            for each in self.transport.requests
+        ]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(each.metadata.name for each in self.store)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.informer.run())
+        yield
+        assert not task.done()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert self.transport.open_streams == 0
+
+    async def run(self, seconds: float) -> None:
+        async with self.running():
+            await asyncio.sleep(seconds)
+
+
+def version_of(obj: Pod | None) -> str | None:
+    return None if obj is None else obj.metadata.resource_version
+
+
+class TestFollowing:
+    @virtual_time
+    async def test_lists_once_and_then_watches_from_the_version_of_the_list(self) -> None:
+        scene = Scene(listed(10, pod("a", 1)), Answer(body=[event("ADDED", pod("b", 11)), forever()]))
+        async with scene.running():
+            await scene.informer.synced()
+            assert scene.names == ["a"]
+            await asyncio.sleep(1)
+        assert scene.names == ["a", "b"]
+        assert scene.asked == ["list", "watch 10"]
+
+    @virtual_time
+    async def test_changes_and_departures_reach_handlers_with_old_and_new(self) -> None:
+        events = event("MODIFIED", pod("a", 11)) + event("DELETED", pod("a", 12))
+        scene = Scene(listed(10, pod("a", 1)), Answer(body=[events, forever()]))
+        await scene.run(1)
+        assert scene.changes == [(None, "1"), ("1", "11"), ("11", None)]
+
+    @virtual_time
+    async def test_a_long_list_comes_in_pages(self) -> None:
+        scene = Scene(listed(10, pod("a", 1), continue_="t1"), listed(10, pod("b", 2)), page_size=1)
+        await scene.run(1)
+        assert scene.names == ["a", "b"]
+        assert [query(each).get("continue") for each in scene.transport.requests[:2]] == [None, "t1"]
+
+    @virtual_time
+    async def test_asks_only_for_what_it_was_told_to(self) -> None:
+        scene = Scene(listed(10), namespace="n", labels="a=b", fields="c=d")
+        await scene.run(1)
+        for request in scene.transport.requests:
+            assert request.path == "/api/v1/namespaces/n/pods"
+            assert (query(request)["labelSelector"], query(request)["fieldSelector"]) == ("a=b", "c=d")
+
+    @virtual_time
+    async def test_a_watch_that_the_server_ends_is_taken_up_at_the_last_version(self) -> None:
+        scene = Scene(
+            listed(10),
+            Answer(body=[event("ADDED", pod("a", 11)), bookmark(20)]),
+            Answer(body=[event("ADDED", pod("b", 21))]),
+        )
+        await scene.run(1)
+        assert scene.asked == ["list", "watch 10", "watch 20", "watch 21"]
+        assert scene.times[-1] == 0
+
+    @virtual_time
+    async def test_the_server_is_asked_to_end_watches_at_different_times(self) -> None:
+        scene = Scene(listed(10))
+        await scene.run(1)
+        assert query(scene.transport.requests[1])["timeoutSeconds"] == "600"
+        assert query(scene.transport.requests[1])["allowWatchBookmarks"] == "true"
+
+
+class TestFaults:
+    @virtual_time
+    async def test_a_broken_watch_is_taken_up_at_the_last_version(self) -> None:
+        scene = Scene(
+            listed(10),
+            Answer(body=[event("ADDED", pod("a", 11)), BROKEN]),
+            Answer(body=[event("ADDED", pod("b", 12)), forever()]),
+        )
+        await scene.run(2)
+        assert scene.asked == ["list", "watch 10", "watch 11"]
+        assert scene.names == ["a", "b"]
+
+    @virtual_time
+    async def test_a_watch_cut_within_an_event_loses_nothing(self) -> None:
+        whole = event("ADDED", pod("b", 12))
+        scene = Scene(
+            listed(10),
+            Answer(body=[event("ADDED", pod("a", 11)) + whole[:20]]),
+            Answer(body=[whole, forever()]),
+        )
+        await scene.run(2)
+        assert scene.asked == ["list", "watch 10", "watch 11"]
+        assert scene.changes == [(None, "11"), (None, "12")]
+
+    @virtual_time
+    async def test_repeated_and_late_events_change_nothing(self) -> None:
+        late = event("MODIFIED", pod("a", 11)) + event("DELETED", pod("a", 13)) + event("MODIFIED", pod("a", 12))
+        events = event("MODIFIED", pod("a", 11)) * 2 + late
+        scene = Scene(listed(10, pod("a", 1)), Answer(body=[events, forever()]))
+        await scene.run(1)
+        assert scene.changes == [(None, "1"), ("1", "11"), ("11", None)]
+
+    @virtual_time
+    async def test_a_forgotten_version_is_listed_again_at_once_and_missed_departures_are_told(self) -> None:
+        scene = Scene(listed(10, pod("a", 1), pod("b", 2)), Answer(body=[EXPIRED]), listed(30, pod("a", 25)))
+        await scene.run(1)
+        assert scene.asked == ["list", "watch 10", "list", "watch 30"]
+        assert scene.changes == [(None, "1"), (None, "2"), ("2", None), ("1", "25")]
+        assert scene.times[2] == 0
+
+    @virtual_time
+    async def test_a_watch_refused_as_expired_is_the_same(self) -> None:
+        scene = Scene(listed(10), refused(410, "Expired"), listed(30))
+        await scene.run(1)
+        assert scene.asked == ["list", "watch 10", "list", "watch 30"]
+
+    @virtual_time
+    async def test_a_server_that_always_says_expired_is_not_hammered(self) -> None:
+        scene = Scene(*[listed(10), Answer(body=[EXPIRED])] * 1000)
+        await scene.run(300)
+        assert len(scene.asked) < 40
+
+    @virtual_time
+    async def test_a_list_that_expires_between_pages_is_asked_for_at_once(self) -> None:
+        scene = Scene(
+            listed(10, pod("old", 1), continue_="t1"), refused(410, "Expired"), listed(12, pod("a", 1)), page_size=1
+        )
+        await scene.run(1)
+        assert scene.names == ["a"]
+        assert [query(each).get("limit") for each in scene.transport.requests[:3]] == ["1", "1", None]
+
+    @virtual_time
+    async def test_a_server_put_back_in_time_is_listed_again(self) -> None:
+        status = {
+            "kind": "Status",
+            "code": 504,
+            "reason": "Timeout",
+            "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]},
+        }
+        scene = Scene(listed(1000, pod("a", 999)), Answer.json(status, 504), listed(500, pod("b", 400)))
+        await scene.run(2)
+        assert scene.asked == ["list", "watch 1000", "list", "watch 500"]
+        assert scene.names == ["b"]
+
+    @virtual_time
+    async def test_silence_makes_it_connect_again_without_waiting(self) -> None:
+        scene = Scene(listed(10), Answer(body=[bookmark(15), forever()]))
+        await scene.run(71)
+        assert scene.asked == ["list", "watch 10", "watch 15"]
+        assert scene.times[-1] == pytest.approx(70)
+
+    @virtual_time
+    async def test_a_server_that_ends_every_watch_at_once_is_not_hammered(self) -> None:
+        scene = Scene(listed(10), *[Answer(body=[])] * 1000)
+        await scene.run(300)
+        assert len(scene.asked) < 20
+
+    @virtual_time
+    async def test_rubbish_is_asked_for_again_and_then_listed_around(self) -> None:
+        scene = Scene(listed(10), *[Answer(body=[b"{oops}\n"])] * 2, listed(20))
+        await scene.run(10)
+        assert scene.asked == ["list", "watch 10", "watch 10", "list", "watch 20"]
+
+    @pytest.mark.parametrize(
+        "failure", [refused(500, "InternalError"), BROKEN, Answer(502, b"<html>"), Answer(body=b"[")]
+    )
+    def test_a_list_that_fails_is_tried_until_it_works(self, failure: Any) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(failure, failure, listed(10, pod("a", 1)))
+            await scene.run(10)
+            assert scene.names == ["a"]
+            assert scene.times[:3] == [0, pytest.approx(0.8), pytest.approx(2.4)]
+
+        scenario()
+
+    @virtual_time
+    async def test_waits_double_to_half_a_minute_and_start_over_after_two_minutes_of_health(self) -> None:
+        scene = Scene(listed(10), *[BROKEN] * 8, *[Answer(body=[bookmark(11), forever()])] * 2, BROKEN)
+        await scene.run(400)
+        waits = [round(b - a, 1) for a, b in zip(scene.times[1:], scene.times[2:], strict=False)]
+        assert waits[:8] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
+        assert waits[8:11] == [70, 70, 0.8]
+
+    @virtual_time
+    async def test_one_unreadable_object_is_left_as_it_was_and_the_rest_goes_on(self) -> None:
+        scene = Scene(
+            listed(10, pod("a", 1), pod("bad", 2, phase=7)),
+            Answer(body=[event("MODIFIED", pod("a", 11, phase=7)) + event("ADDED", pod("b", 12)), EXPIRED]),
+            listed(20, pod("a", 11, phase=7), pod("b", 12)),
+            Answer(body=[event("DELETED", pod("a", 21, phase=7)), forever()]),
+        )
+        with capture_logs() as logs:
+            await scene.run(1)
+        assert scene.changes == [(None, "1"), (None, "12"), ("1", None)]
+        assert {each["object"] for each in logs if each["log_level"] == "error"} == {"n/a", "n/bad"}
+        assert scene.store.resource_version == "21"
+
+
+class TestSayingWhatIsWrong:
+    @pytest.mark.parametrize(
+        ("failure", "text"),
+        [
+            (
+                refused(403, "Forbidden", 'User "x" cannot list'),
+                "not allowed to list pods in namespace n: the account needs the verb 'list' on it",
+            ),
+            (refused(404, "NotFound"), "is its CustomResourceDefinition installed?"),
+            (BROKEN, "cannot list pods in namespace n: connection reset"),
+            (refused(500, "InternalError", "etcd is ill"), "the server says 500 InternalError: etcd is ill"),
+        ],
+    )
+    def test_the_problem_names_the_verb_and_the_resource(self, failure: Any, text: str) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(failure, listed(10), namespace="n")
+            async with scene.running():
+                await asyncio.sleep(0.1)
+                assert text in (scene.informer.problem or "")
+                await scene.informer.synced()
+                await asyncio.sleep(0.1)
+                assert scene.informer.problem is None
+
+        with capture_logs() as logs:
+            scenario()
+        assert text in logs[0]["event"]
+
+    @virtual_time
+    async def test_a_missing_right_to_watch_is_told_apart_from_one_to_list(self) -> None:
+        scene = Scene(listed(10), refused(403, "Forbidden"))
+        async with scene.running():
+            await asyncio.sleep(0.1)
+            assert "the account needs the verb 'watch'" in (scene.informer.problem or "")
