@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kuberay.api import kubernetes
 from kuberay.api.alpha import as_alpha
 from kuberay.api.schema import schema_of
 from kuberay.api.v1 import RayCluster, RayCronJob, RayJob, RayService
@@ -90,15 +91,16 @@ DEFINITIONS: dict[str, Definition] = {
 }
 
 
-def crd(kind: str) -> dict[str, Any]:
+def crd(kind: str, *, slim: bool = False) -> dict[str, Any]:
     """The CustomResourceDefinition of a kind.
 
+    :param slim: leave Pod templates and Services open instead of spelling them out.
     :raises KeyError: not a kind of `ray.io`.
     """
     definition = DEFINITIONS[kind]
     singular = kind.lower()
     plural = f"{singular}s"
-    schema = schema_of(definition.type)
+    schema = schema_of(definition.type, kubernetes.slim if slim else kubernetes.embedded)
     columns = [column.to_dict() for column in definition.columns]
     versions = [_version("v1", schema, columns, storage=True)]
     if definition.alpha:

@@ -23,12 +23,16 @@ QUANTITY_PATTERN = (
 )
 
 
-def open_object(_kind: str) -> Schema:
-    """The schema of a Kubernetes type that is left to whoever reads it: any object."""
-    return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+def quantity_schema() -> Schema:
+    """A quantity: a whole number, or a text with a suffix."""
+    return {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "pattern": QUANTITY_PATTERN,
+        "x-kubernetes-int-or-string": True,
+    }
 
 
-def schema_of(kind: type[Model], embed: Embed = open_object) -> Schema:
+def schema_of(kind: type[Model], embed: Embed) -> Schema:
     """The schema of an API type.
 
     :param embed: the schema for a Kubernetes type of a given name (`PodTemplateSpec`).
@@ -73,11 +77,7 @@ def _type_schema(hint: Any, facts: tuple[Facts, ...], embed: Embed) -> Schema:
         if len(choices) == 1:
             return _type_schema(choices[0], facts, embed)
         if any(fact.format == "quantity" for fact in facts):
-            return {
-                "anyOf": [{"type": "integer"}, {"type": "string"}],
-                "pattern": QUANTITY_PATTERN,
-                "x-kubernetes-int-or-string": True,
-            }
+            return quantity_schema()
         raise TypeError(f"no schema for {hint}")
     if hint is ObjectMeta:
         # An API server checks an object's own metadata by itself.
