@@ -1,0 +1,173 @@
+"""The built-in kinds: one entry each, nothing but data."""
+
+from __future__ import annotations
+
+from kuberay.engine.apiserver import columns, defaults, validation
+from kuberay.engine.apiserver.events import EVENTS_V1
+from kuberay.engine.apiserver.registry import ALL_VERBS, FIELDS_OF_ALL, Kind, Subresource, status_of
+from kuberay.engine.apiserver.schema import builtin_schema
+from kuberay.kube import resources
+from kuberay.kube.resources import Resource
+
+CORE_EVENTS = Resource("", "v1", "events", "Event")
+"""Events as kubectl writes and reads them; `resources.EVENTS` is the newer view of the same objects."""
+
+_EVENT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+def builtin_kinds() -> list[Kind]:
+    """All of them. The order is the order of discovery."""
+    return [
+        Kind(
+            resources.CONFIG_MAPS,
+            "configmaps",
+            builtin_schema("core.v1.ConfigMap"),
+            columns.CONFIG_MAP,
+            singular="configmap",
+            short_names=("cm",),
+            validate=validation.config_map,
+        ),
+        Kind(
+            CORE_EVENTS,
+            "events",
+            builtin_schema("core.v1.Event"),
+            columns.EVENT,
+            singular="event",
+            short_names=("ev",),
+            default=defaults.event,
+            validate=validation.event,
+            selectable=FIELDS_OF_ALL
+            | {f"involvedObject.{name}" for name in _EVENT_FIELDS}
+            | {"reason", "type", "reportingComponent", "source.component"},
+        ),
+        Kind(
+            resources.NAMESPACES,
+            "namespaces",
+            builtin_schema("core.v1.Namespace"),
+            columns.NAMESPACE,
+            singular="namespace",
+            short_names=("ns",),
+            verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
+            subresources=(Subresource("finalize", "Namespace", ("update",)), status_of("Namespace")),
+            default=defaults.namespace,
+            check_name=validation.dns_label,
+            selectable=FIELDS_OF_ALL | {"status.phase"},
+        ),
+        Kind(
+            resources.NODES,
+            "nodes",
+            builtin_schema("core.v1.Node"),
+            columns.NODE,
+            singular="node",
+            short_names=("no",),
+            subresources=(status_of("Node"),),
+            selectable=FIELDS_OF_ALL | {"spec.unschedulable"},
+        ),
+        Kind(
+            resources.PERSISTENT_VOLUME_CLAIMS,
+            "persistentvolumeclaims",
+            builtin_schema("core.v1.PersistentVolumeClaim"),
+            columns.PERSISTENT_VOLUME_CLAIM,
+            singular="persistentvolumeclaim",
+            short_names=("pvc",),
+            subresources=(status_of("PersistentVolumeClaim"),),
+            default=defaults.persistent_volume_claim,
+            answers_deleted=True,
+        ),
+        Kind(
+            resources.PODS,
+            "pods",
+            builtin_schema("core.v1.Pod"),
+            columns.POD,
+            singular="pod",
+            short_names=("po",),
+            categories=("all",),
+            subresources=(
+                Subresource("binding", "Binding", ("create",)),
+                Subresource("log", "Pod", ("get",)),
+                status_of("Pod"),
+            ),
+            default=defaults.pod,
+            validate=validation.pod,
+            selectable=FIELDS_OF_ALL
+            | {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"}
+            | {"status.phase", "status.podIP", "status.nominatedNodeName", "spec.hostNetwork"},
+            counts_generations=True,
+            answers_deleted=True,
+        ),
+        Kind(
+            resources.SECRETS,
+            "secrets",
+            builtin_schema("core.v1.Secret"),
+            columns.SECRET,
+            singular="secret",
+            default=defaults.secret,
+            validate=validation.secret,
+            selectable=FIELDS_OF_ALL | {"type"},
+        ),
+        Kind(
+            resources.SERVICE_ACCOUNTS,
+            "serviceaccounts",
+            builtin_schema("core.v1.ServiceAccount"),
+            columns.NAME_AND_AGE,
+            singular="serviceaccount",
+            short_names=("sa",),
+            answers_deleted=True,
+        ),
+        Kind(
+            resources.SERVICES,
+            "services",
+            builtin_schema("core.v1.Service"),
+            columns.SERVICE,
+            singular="service",
+            short_names=("svc",),
+            categories=("all",),
+            subresources=(status_of("Service"),),
+            default=defaults.service,
+            validate=validation.service,
+            check_name=validation.dns_label_1035,
+            selectable=FIELDS_OF_ALL | {"spec.clusterIP", "spec.type"},
+            answers_deleted=True,
+        ),
+        Kind(
+            resources.CUSTOM_RESOURCE_DEFINITIONS,
+            "customresourcedefinitions.apiextensions.k8s.io",
+            builtin_schema("apiextensions.v1.CustomResourceDefinition"),
+            columns.CUSTOM_RESOURCE_DEFINITION,
+            singular="customresourcedefinition",
+            short_names=("crd", "crds"),
+            categories=("api-extensions",),
+            subresources=(status_of("CustomResourceDefinition"),),
+            counts_generations=True,
+        ),
+        Kind(
+            resources.LEASES,
+            "leases.coordination.k8s.io",
+            builtin_schema("coordination.v1.Lease"),
+            columns.LEASE,
+            singular="lease",
+        ),
+        Kind(
+            resources.ENDPOINT_SLICES,
+            "endpointslices.discovery.k8s.io",
+            builtin_schema("discovery.v1.EndpointSlice"),
+            columns.ENDPOINT_SLICE,
+            singular="endpointslice",
+            default=defaults.endpoint_slice,
+            counts_generations=True,
+        ),
+        Kind(
+            resources.EVENTS,
+            "events",
+            builtin_schema("events.v1.Event"),
+            columns.EVENT,
+            singular="event",
+            short_names=("ev",),
+            default=defaults.event,
+            validate=validation.event,
+            selectable=FIELDS_OF_ALL
+            | {f"regarding.{name}" for name in _EVENT_FIELDS}
+            | {"reason", "type", "reportingController"},
+            conversion=EVENTS_V1,
+        ),
+    ]

@@ -1,0 +1,201 @@
+"""What the server fills in when an object of a built-in kind is written. Pure: the object is changed in place."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from kuberay.kube import quantity
+
+if TYPE_CHECKING:
+    from kuberay.engine.apiserver.storage import Object
+
+_TOLERATED_SECONDS = 300
+
+
+def nothing(obj: Object) -> None:
+    """A kind without defaults."""
+
+
+def namespace(obj: Object) -> None:
+    """A Namespace carries its name as a label and is kept until its contents are gone."""
+    meta = obj["metadata"]
+    if "name" in meta:
+        meta.setdefault("labels", {})["kubernetes.io/metadata.name"] = meta["name"]
+    obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+    obj.setdefault("status", {}).setdefault("phase", "Active")
+
+
+def pod(obj: Object) -> None:
+    """A Pod's policies, probes and volumes, spelled out."""
+    spec = obj.setdefault("spec", {})
+    for key, value in (
+        ("restartPolicy", "Always"),
+        ("dnsPolicy", "ClusterFirst"),
+        ("schedulerName", "default-scheduler"),
+        ("terminationGracePeriodSeconds", 30),
+        ("enableServiceLinks", True),
+        ("preemptionPolicy", "PreemptLowerPriority"),
+        ("priority", 0),
+    ):
+        spec.setdefault(key, value)
+    spec.setdefault("securityContext", {})
+    for kind in ("initContainers", "containers"):
+        for container in spec.get(kind, ()):
+            _container(container)
+    for volume in spec.get("volumes", ()):
+        _volume(volume)
+    _tolerations(spec)
+    status = obj.setdefault("status", {})
+    status.setdefault("phase", "Pending")
+    status.setdefault("qosClass", quality_of_service(spec))
+
+
+def _container(container: Object) -> None:
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    image = container.get("image", "").rpartition("/")[2]
+    is_latest = "@" not in image and image.partition(":")[2] in ("", "latest")
+    container.setdefault("imagePullPolicy", "Always" if is_latest else "IfNotPresent")
+    for port in container.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+    for variable in container.get("env", ()):
+        _field_reference(variable.get("valueFrom", {}))
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if name in container:
+            _probe(container[name])
+    _resources(container.setdefault("resources", {}))
+
+
+def _resources(resources: Object) -> None:
+    """Quantities in their canonical text; a limit without a request is also the request."""
+    for kind in ("limits", "requests"):
+        if kind in resources:
+            resources[kind] = {name: _canonical(value) for name, value in resources[kind].items()}
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def _canonical(value: Any) -> Any:
+    try:
+        return str(quantity.parse(value))
+    except ValueError:
+        return value
+
+
+def _probe(probe: Object) -> None:
+    for key, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+        if not probe.get(key):
+            probe[key] = value
+    if "httpGet" in probe:
+        probe["httpGet"].setdefault("path", "/")
+        probe["httpGet"].setdefault("scheme", "HTTP")
+    if "grpc" in probe:
+        probe["grpc"].setdefault("service", "")
+
+
+def _field_reference(source: Object) -> None:
+    if "fieldRef" in source:
+        source["fieldRef"].setdefault("apiVersion", "v1")
+
+
+def _volume(volume: Object) -> None:
+    for kind in ("secret", "configMap", "downwardAPI", "projected"):
+        if kind in volume:
+            volume[kind].setdefault("defaultMode", 0o644)
+    for source in (volume, *volume.get("projected", {}).get("sources", ())):
+        for item in source.get("downwardAPI", {}).get("items", ()):
+            _field_reference(item)
+        if "serviceAccountToken" in source:
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
+    if len(volume) == 1:
+        volume["emptyDir"] = {}
+    if "sizeLimit" in volume.get("emptyDir", {}):
+        volume["emptyDir"]["sizeLimit"] = _canonical(volume["emptyDir"]["sizeLimit"])
+
+
+def _tolerations(spec: Object) -> None:
+    tolerations = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATED_SECONDS}
+            )
+
+
+def _tolerates(toleration: Object, key: str) -> bool:
+    return bool(toleration.get("key", key) == key and toleration.get("effect", "NoExecute") == "NoExecute")
+
+
+def quality_of_service(spec: Object) -> str:
+    """Guaranteed, Burstable or BestEffort, by the cpu and memory that all containers ask for."""
+    resources = [
+        container.get("resources", {}) for kind in ("initContainers", "containers") for container in spec.get(kind, ())
+    ]
+    asked = [
+        {name: amount for name, amount in part.get(kind, {}).items() if name in ("cpu", "memory")}
+        for part in resources
+        for kind in ("requests", "limits")
+    ]
+    if not any(asked):
+        return "BestEffort"
+    pairs = zip(asked[::2], asked[1::2], strict=True)
+    return "Guaranteed" if all(len(limits) == 2 and requests == limits for requests, limits in pairs) else "Burstable"
+
+
+def service(obj: Object) -> None:
+    """A Service's policies and ports; addresses and node ports are given by `services.Allocator`."""
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
+    for port in spec.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+        if port.get("targetPort") in (None, 0, "") and "port" in port:
+            port["targetPort"] = port["port"]
+    if spec["sessionAffinity"] == "ClientIP":
+        spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
+    if spec["type"] != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+    if spec["type"] in ("NodePort", "LoadBalancer"):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    obj.setdefault("status", {}).setdefault("loadBalancer", {})
+
+
+def secret(obj: Object) -> None:
+    """`stringData` is a convenience for writers: it is stored as base64 under `data`."""
+    obj.setdefault("type", "Opaque")
+    for key, value in obj.pop("stringData", {}).items():
+        obj.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
+
+
+def persistent_volume_claim(obj: Object) -> None:
+    """A claim waits until somebody binds it."""
+    obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def endpoint_slice(obj: Object) -> None:
+    """Ports of an EndpointSlice have a name, perhaps an empty one, and a protocol."""
+    for port in obj.get("ports", ()):
+        port.setdefault("name", "")
+        port.setdefault("protocol", "TCP")
+
+
+def event(obj: Object) -> None:
+    """Old and new style Events carry each other's fields, empty."""
+    for key, value in (
+        ("source", {}),
+        ("firstTimestamp", None),
+        ("lastTimestamp", None),
+        ("eventTime", None),
+        ("type", "Normal"),
+        ("reportingComponent", ""),
+        ("reportingInstance", ""),
+    ):
+        obj.setdefault(key, value)
