@@ -1,1 +1,1 @@
-
+"""The rules: what is seen becomes a plan, and the plan is carried out."""

@@ -1,0 +1,27 @@
+"""How controllers are told to work: the operator's settings as far as rules depend on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kuberay.api.gates import DEFAULT_GATES, FeatureGates
+from kuberay.build.options import BuildOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerOptions:
+    """Read once when the process starts."""
+
+    build: BuildOptions = field(default_factory=BuildOptions)
+    gates: FeatureGates = DEFAULT_GATES
+    resync: float | None = 300.0
+    """Seconds after which a settled cluster is looked at again although nothing happened; `None` for never."""
+    batch: int = 250
+    """At most so many Pods of a group are made or removed at a time, so that other clusters get their turn."""
+    concurrency: int = 32
+    """At most so many writes of one plan are under way at once."""
+    replace_after: float = 5.0
+    """A Pod that breaks sooner than this after its creation is replaced only then: a template that cannot run must
+    not keep the API server busy."""
+    status_delay: float = 1.0
+    """How long a status that nobody waits for may be held back, so that one write tells of several changes."""

@@ -1,0 +1,109 @@
+"""What is to be done, as data: actions in stages, each with its reason.
+
+A plan is what `decide` returns and `act` carries out. It can be printed, compared and thrown away; nothing happens by
+making one. Actions of a stage may run in any order or at once; a stage starts when the one before it has succeeded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kuberay.kube.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """How users know a kind of thing we make or remove.
+
+    Events are named after it (`CreatedHeadPod`, `FailedToCreateHeadPod`), and so is the reason of the condition when
+    it cannot be done (`FailedCreateHeadPod`).
+    """
+
+    noun: str
+    """In a sentence: `head Pod`."""
+    topic: str
+    """In a reason: `HeadPod`."""
+
+
+HEAD_POD = Subject("head Pod", "HeadPod")
+WORKER_POD = Subject("worker Pod", "WorkerPod")
+ANY_POD = Subject("Pod", "Pod")
+SERVICE = Subject("service", "Service")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """Make an object. `body` is the whole object as JSON; its name is part of it."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    body: bytes = field(repr=False)
+    subject: Subject
+    scope: str
+    """What has to wait when this fails: `service`, `head`, or a worker group."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Remove one particular object: another one that took its name meanwhile stays."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    subject: Subject
+    scope: str
+    why: str
+    is_fenced: bool = False
+    """Whether it is right only if no newer fact is still on its way to us: a healthy Pod goes, chosen by counting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchStatus:
+    """Tell users how an object is doing. `patch` is a JSON merge patch of the status."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    patch: Mapping[str, Any]
+    is_urgent: bool
+    """Whether somebody may be waiting for it; otherwise it can wait for more to change."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitEvent:
+    """Tell users something in the list of an object's events."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    action: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything to be done about one object now. An empty plan is a settled object."""
+
+    stages: tuple[tuple[Create | Delete, ...], ...] = ()
+    status: PatchStatus | None = None
+    events: tuple[EmitEvent, ...] = ()
+    look_again: float | None = None
+    """Seconds after which time alone may have changed what is to be done."""
+
+    @property
+    def actions(self) -> list[Create | Delete]:
+        """The actions of all stages, in order."""
+        return [action for stage in self.stages for action in stage]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.stages and self.status is None and not self.events

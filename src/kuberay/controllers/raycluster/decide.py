@@ -1,0 +1,246 @@
+"""What is to be done about a RayCluster. Pure: the same snapshot at the same time gives the same plan.
+
+In order: is it ours, is it leaving, is it valid, is it suspended; then the head Service, the head, and the worker
+groups, each by itself; and the status that tells of all this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from kuberay.api.cel import MANAGED_BY_OPERATOR
+from kuberay.api.meta import find_condition, is_true
+from kuberay.api.problems import Problem, errors
+from kuberay.api.validate.raycluster import metadata_problems, spec_problems, status_problems
+from kuberay.build import labels, names, services
+from kuberay.build import pod as pods
+from kuberay.build.unsupported import unsupported
+from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
+from kuberay.controllers.raycluster import scale
+from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
+from kuberay.controllers.raycluster.status import (
+    BLOCKED,
+    PROVISIONED,
+    SUSPENDED,
+    SUSPENDING,
+    Blocked,
+    status,
+    status_patch,
+)
+from kuberay.kube.resources import PODS, SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kuberay.api.core import Pod
+    from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.raycluster.observe import Seen
+
+SERVICE_SCOPE = "service"
+HEAD_SCOPE = "head"
+SUSPEND_SCOPE = "suspend"
+
+
+def decide(seen: Seen, options: ControllerOptions, now: float) -> Plan:
+    """The plan for a cluster.
+
+    :param now: seconds since 1970.
+    """
+    cluster = seen.cluster
+    if not _is_ours(seen) or cluster.metadata.deletion_timestamp is not None:
+        return Plan()
+    blocked = _blocked(seen, options)
+    draft = _Draft(seen, options, now)
+    if blocked is None:
+        draft.fill()
+    return Plan(
+        stages=draft.stages,
+        status=status_patch(cluster, status(seen, blocked, now), now),
+        events=(*_blocked_event(seen, blocked), *_stranger_events(seen)),
+        look_again=draft.look_again,
+    )
+
+
+def _is_ours(seen: Seen) -> bool:
+    return seen.cluster.spec.managed_by in (None, MANAGED_BY_OPERATOR)
+
+
+def _blocked(seen: Seen, options: ControllerOptions) -> Blocked | None:
+    """Why the cluster must be left as it is: what its user has to change first."""
+    layers: tuple[tuple[str, list[Problem]], ...] = (
+        ("InvalidRayClusterMetadata", metadata_problems(seen.cluster)),
+        ("InvalidRayClusterSpec", errors(spec_problems(seen.cluster, options.gates))),
+        ("InvalidRayClusterStatus", status_problems(seen.cluster)),
+        ("NotSupportedYet", unsupported(seen.cluster)),
+    )
+    for reason, problems in layers:
+        if problems:
+            return Blocked(reason, "; ".join(map(str, problems)))
+    return None
+
+
+def _blocked_event(seen: Seen, blocked: Blocked | None) -> Iterator[EmitEvent]:
+    """One warning when a cluster becomes blocked, or blocked for another reason."""
+    if blocked is None:
+        return
+    known = find_condition(seen.cluster.status.conditions, BLOCKED)
+    if known is None or (known.reason, known.message) != (blocked.reason, blocked.message):
+        name = f"{seen.cluster.namespace}/{seen.cluster.name}"
+        yield EmitEvent(
+            type="Warning", reason=blocked.reason, action="Validate", note=f"RayCluster {name}: {blocked.message}"
+        )
+
+
+def _stranger_events(seen: Seen) -> Iterator[EmitEvent]:
+    """Somebody else's Pod that looks like ours is neither counted nor touched, but its user should know."""
+    for pod in seen.strangers:
+        if pod.metadata.uid not in seen.reported:
+            name = f"{pod.metadata.namespace}/{pod.name}"
+            note = f"Pod {name} carries the labels of this RayCluster but does not belong to it; it is not counted"
+            yield EmitEvent(type="Warning", reason="ForeignPod", action="Validate", note=note)
+
+
+class _Draft:
+    """A plan in the making: the actions of each stage, and when to look again."""
+
+    def __init__(self, seen: Seen, options: ControllerOptions, now: float) -> None:
+        self._seen = seen
+        self._cluster = seen.cluster
+        self._options = options
+        self._now = now
+        self._live_heads = [pod for pod in seen.heads if not pod.is_leaving]
+        self._deletes: list[Create | Delete] = []
+        self._service: list[Create | Delete] = []
+        self._head: list[Create | Delete] = []
+        self._workers: list[Create | Delete] = []
+        self._waits = [] if options.resync is None else [options.resync]
+
+    @property
+    def stages(self) -> tuple[tuple[Create | Delete, ...], ...]:
+        """Deletes first, because what they free may be needed; then the Service, the head, the workers."""
+        return tuple(tuple(stage) for stage in (self._deletes, self._service, self._head, self._workers) if stage)
+
+    @property
+    def look_again(self) -> float | None:
+        return min(self._waits, default=None)
+
+    def fill(self) -> None:
+        conditions = self._cluster.status.conditions
+        if is_true(conditions, SUSPENDING):
+            self._remove_everything()
+            return
+        if is_true(conditions, SUSPENDED):
+            return
+        self._add_service()
+        # A cluster that is about to be suspended says so first; its Pods go when that is known.
+        if self._cluster.spec.suspend:
+            return
+        self._add_head()
+        if self._may_have_workers:
+            self._add_workers()
+
+    def _is_held(self, scope: str) -> bool:
+        """Whether a scope was refused a moment ago, and has to wait."""
+        failure = self._seen.failures.get(scope)
+        if failure is None or not failure.holds(self._cluster.metadata.generation or 0, self._now):
+            return False
+        self._waits.append(failure.retry_at - self._now)
+        return True
+
+    def _remove_everything(self) -> None:
+        if self._is_held(SUSPEND_SCOPE):
+            return
+        live = [pod for pod in self._seen.pods if not pod.is_leaving]
+        for pod in live[: self._options.batch]:
+            self._deletes.append(_delete(pod, ANY_POD, SUSPEND_SCOPE, "the cluster is being suspended"))
+
+    def _add_service(self) -> None:
+        if self._seen.head_service is not None or self._is_held(SERVICE_SCOPE):
+            return
+        service = services.head(self._cluster, self._options.build)
+        self._service.append(
+            Create(
+                resource=SERVICES,
+                namespace=self._cluster.namespace,
+                name=names.head_service(self._cluster),
+                body=orjson.dumps(service),
+                subject=SERVICE,
+                scope=SERVICE_SCOPE,
+                why="the cluster has no head Service",
+            )
+        )
+
+    def _add_head(self) -> None:
+        """A head if there is none. One that is beyond repair goes, and is replaced when it is gone.
+
+        A head that is leaving still holds its name, and may still write: the new one waits for its end.
+        """
+        if self._is_held(HEAD_SCOPE) or (self._seen.head_service is None and not self._service):
+            return
+        if not self._seen.heads:
+            if not self._stays_headless:
+                self._head.append(_new_head(self._seen, self._options))
+        elif len(self._live_heads) == 1:
+            head = self._live_heads[0]
+            why = beyond_repair(head)
+            if why is None:
+                return
+            wait = seconds_until_age(head, self._options.replace_after, self._now)
+            if wait > 0:
+                self._waits.append(wait)
+            else:
+                self._deletes.append(_delete(head, HEAD_POD, HEAD_SCOPE, why))
+
+    @property
+    def _stays_headless(self) -> bool:
+        """A RayJob whose submitter lives in the head asks for this: a second head would run the job a second time."""
+        wish = self._cluster.metadata.annotations.get(labels.DISABLE_PROVISIONED_HEAD_RESTART)
+        return wish == "true" and is_true(self._cluster.status.conditions, PROVISIONED)
+
+    @property
+    def _may_have_workers(self) -> bool:
+        """Workers are for joining a head: without one (or one to come), or with two, they are left as they are."""
+        return len(self._live_heads) <= 1 and bool(self._seen.heads or self._head)
+
+    def _add_workers(self) -> None:
+        self._deletes += scale.orphans(self._seen, self._options)
+        for group in self._cluster.spec.worker_group_specs:
+            if self._is_held(scale.scope(group.group_name)):
+                continue
+            needs = scale.scale(self._seen, group, self._options, self._now)
+            self._deletes += needs.deletes
+            self._workers += needs.creates
+            if needs.look_again is not None:
+                self._waits.append(needs.look_again)
+
+
+def _delete(pod: Pod, subject: Subject, scope: str, why: str) -> Delete:
+    return Delete(
+        resource=PODS,
+        namespace=pod.metadata.namespace,
+        name=pod.name,
+        uid=pod.metadata.uid,
+        subject=subject,
+        scope=scope,
+        why=why,
+    )
+
+
+def _new_head(seen: Seen, options: ControllerOptions) -> Create:
+    cluster = seen.cluster
+    template = pods.head(cluster, options.build)
+    name = template.metadata.get("name")
+    if name is None:
+        taken = {pod.name for pod in (*seen.pods, *seen.strangers)}
+        name = names.unused(names.head_generate_name(cluster), f"{cluster.metadata.uid}/{names.HEAD}", taken)
+    return Create(
+        resource=PODS,
+        namespace=cluster.namespace,
+        name=name,
+        body=template.pod(name),
+        subject=HEAD_POD,
+        scope=HEAD_SCOPE,
+        why="the cluster has no head Pod",
+    )

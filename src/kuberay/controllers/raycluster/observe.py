@@ -1,0 +1,109 @@
+"""What is known about one RayCluster at one moment, taken from caches alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kuberay.build import labels, names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kuberay.api.core import Pod, Service
+    from kuberay.api.v1 import RayCluster
+    from kuberay.controllers.failures import Failure
+    from kuberay.kube.store import Store
+
+BY_OWNER = "owner"
+BY_CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A cluster and everything around it that decisions depend on."""
+
+    cluster: RayCluster
+    pods: tuple[Pod, ...] = ()
+    """The Pods that belong to the cluster, leaving ones included."""
+    strangers: tuple[Pod, ...] = ()
+    """Pods that carry the cluster's label and belong to somebody else."""
+    head_service: Service | None = None
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    """What could not be done lately, by scope."""
+    reported: frozenset[str] = frozenset()
+    """The uids of strangers that users were told about."""
+
+    def of_group(self, group: str) -> list[Pod]:
+        """The worker Pods of a group."""
+        return [
+            pod
+            for pod in self.pods
+            if pod.metadata.labels.get(labels.GROUP) == group
+            and pod.metadata.labels.get(labels.NODE_TYPE) == names.WORKER
+        ]
+
+    @property
+    def heads(self) -> list[Pod]:
+        """The head Pods, of which there should be one."""
+        return [pod for pod in self.pods if pod.metadata.labels.get(labels.NODE_TYPE) == names.HEAD]
+
+    @property
+    def workers(self) -> list[Pod]:
+        """The worker Pods of all groups."""
+        return [pod for pod in self.pods if pod.metadata.labels.get(labels.NODE_TYPE) == names.WORKER]
+
+
+def owner_index(obj: Pod | Service) -> tuple[str, ...]:
+    """Index of a store: by the uid of the controlling owner."""
+    owner = obj.metadata.controller
+    return (owner.uid,) if owner is not None else ()
+
+
+def cluster_index(obj: Pod | Service) -> tuple[str, ...]:
+    """Index of a store: by namespace and name of the cluster whose label it carries."""
+    name = obj.metadata.labels.get(labels.CLUSTER)
+    return (cluster_value(obj.metadata.namespace, name),) if name else ()
+
+
+def cluster_value(namespace: str, name: str) -> str:
+    """The value under which `cluster_index` files a cluster's objects."""
+    return f"{namespace}/{name}"
+
+
+def observe(
+    cluster: RayCluster,
+    pods: Store[Pod],
+    services: Store[Service],
+    *,
+    failures: Mapping[str, Failure],
+    reported: frozenset[str],
+) -> Seen:
+    """Everything the caches know about a cluster.
+
+    Pods are the cluster's by their owner, not by their labels: labels can be copied by anybody. The head Service may
+    also be one that a user made beforehand, under its name and with its labels.
+    """
+    uid = cluster.metadata.uid or ""
+    labelled = pods.by(BY_CLUSTER, cluster_value(cluster.namespace, cluster.name))
+    service = services.get(cluster.namespace, names.head_service(cluster))
+    return Seen(
+        cluster=cluster,
+        pods=tuple(pods.by(BY_OWNER, uid)),
+        strangers=tuple(pod for pod in labelled if owner_index(pod) != (uid,) and _is_ray_node(pod)),
+        head_service=service if service is not None and _is_head_service(service, cluster) else None,
+        failures=failures,
+        reported=reported,
+    )
+
+
+def _is_ray_node(pod: Pod) -> bool:
+    return pod.metadata.labels.get(labels.NODE_TYPE) in (names.HEAD, names.WORKER)
+
+
+def _is_head_service(service: Service, cluster: RayCluster) -> bool:
+    if owner_index(service) == (cluster.metadata.uid,):
+        return True
+    wanted = labels.head_service_labels(cluster)
+    own = service.metadata.labels
+    return all(own.get(key) == wanted[key] for key in (labels.CLUSTER, labels.NODE_TYPE, labels.IDENTIFIER))

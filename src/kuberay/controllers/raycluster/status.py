@@ -1,0 +1,250 @@
+"""How a cluster is doing, from what is seen of it. Compared by value: what has not changed is not written."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kuberay.api.meta import is_true
+from kuberay.api.v1 import HeadInfo, RayClusterStatus
+from kuberay.controllers.conditions import Conditions
+from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.controllers.plan import PatchStatus
+from kuberay.controllers.raycluster import resources, scale
+from kuberay.controllers.raycluster.health import is_running_and_ready
+from kuberay.kube import quantity
+
+if TYPE_CHECKING:
+    from kuberay.api.core import Pod, Service
+    from kuberay.api.v1 import RayCluster
+    from kuberay.controllers.raycluster.observe import Seen
+    from kuberay.kube.quantity import Quantity
+
+BLOCKED = "Blocked"
+"""True while something in the spec keeps the operator from working on the cluster. Absent otherwise."""
+HEAD_POD_READY = "HeadPodReady"
+PROVISIONED = "RayClusterProvisioned"
+REPLICA_FAILURE = "ReplicaFailure"
+SUSPENDED = "RayClusterSuspended"
+SUSPENDING = "RayClusterSuspending"
+
+READY_STATE = "ready"
+SUSPENDED_STATE = "suspended"
+
+# Somebody may be waiting for these; the other conditions follow Pods, and Pods come in flocks.
+_URGENT = (BLOCKED, REPLICA_FAILURE, SUSPENDED, SUSPENDING)
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """Why the operator leaves a cluster as it is."""
+
+    reason: str
+    message: str
+
+
+def timestamp(now: float) -> str:
+    """A time as Kubernetes writes it."""
+    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
+    """The status that a cluster should have, times included; only `last_update_time` is left as it was."""
+    cluster = seen.cluster
+    old = cluster.status
+    groups = cluster.spec.worker_group_specs
+    live = [pod for pod in seen.pods if not pod.is_leaving]
+    workers = [pod for pod in seen.workers if not pod.is_leaving]
+    desired = scale.total(map(scale.desired_pods, groups))
+    total = resources.desired_resources(cluster.spec)
+    is_settled = len(live) == desired + 1 and all(map(is_running_and_ready, live))
+
+    conditions = Conditions(old.conditions, timestamp(now))
+    _set_conditions(conditions, seen, blocked, is_settled=is_settled)
+
+    state, reason = old.state, old.reason
+    if is_settled and blocked is None and not seen.failures and not cluster.spec.suspend:
+        state, reason = READY_STATE, None
+    if cluster.spec.suspend and not seen.pods and conditions.is_true(SUSPENDED):
+        state = SUSPENDED_STATE
+    transitions = old.state_transition_times
+    if state != old.state and state:
+        transitions = {**transitions, state: timestamp(now)}
+
+    return msgspec.structs.replace(
+        old,
+        state=state,
+        reason=reason,
+        state_transition_times=transitions,
+        conditions=conditions.list(),
+        ready_worker_replicas=_count(sum(pod.status.phase == "Running" and pod.is_ready for pod in workers)),
+        available_worker_replicas=_count(sum(pod.status.phase == "Running" for pod in workers)),
+        desired_worker_replicas=_count(desired),
+        min_worker_replicas=_count(scale.total(map(scale.min_pods, groups))),
+        max_worker_replicas=_count(scale.total(map(scale.max_pods, groups))),
+        desired_cpu=_amount(old.desired_cpu, total.get("cpu", quantity.ZERO)),
+        desired_memory=_amount(old.desired_memory, total.get("memory", quantity.ZERO)),
+        desired_gpu=_amount(old.desired_gpu, resources.gpus(total)),
+        desired_tpu=_amount(old.desired_tpu, total.get(resources.TPU, quantity.ZERO)),
+        endpoints={**old.endpoints, **_endpoints(seen.head_service)},
+        head=_head_info(seen),
+        observed_generation=cluster.metadata.generation,
+    )
+
+
+def status_patch(cluster: RayCluster, new: RayClusterStatus, now: float) -> PatchStatus | None:
+    """The write that brings a cluster's status up to date; `None` when it is."""
+    before, after = cluster.status.to_dict(), new.to_dict()
+    changes = _merge_patch(before, after)
+    if not changes:
+        return None
+    changes["lastUpdateTime"] = timestamp(now)
+    is_urgent = new.state != cluster.status.state or any(
+        is_true(cluster.status.conditions, kind) != is_true(new.conditions, kind) for kind in _URGENT
+    )
+    return PatchStatus(
+        resource=RAY_CLUSTERS,
+        namespace=cluster.namespace,
+        name=cluster.name,
+        uid=cluster.metadata.uid or "",
+        patch=changes,
+        is_urgent=is_urgent,
+        why="changed: " + ", ".join(sorted(_merge_patch(before, after))),
+    )
+
+
+def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None, *, is_settled: bool) -> None:
+    if seen.failures:
+        worst = min(seen.failures.values(), key=lambda failure: (_SCOPES.get(failure.scope, 2), failure.scope))
+        conditions.set(REPLICA_FAILURE, True, worst.reason, worst.message)
+    else:
+        conditions.remove(REPLICA_FAILURE)
+
+    was_suspending, was_suspended = conditions.is_true(SUSPENDING), conditions.is_true(SUSPENDED)
+    _set_head_pod_ready(conditions, seen)
+    if not conditions.is_true(PROVISIONED) and not was_suspended:
+        if is_settled:
+            message = "All Ray Pods are ready for the first time"
+            conditions.set(PROVISIONED, True, "AllPodRunningAndReadyFirstTime", message)
+        else:
+            message = "RayCluster Pods are being provisioned for first time"
+            conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", message)
+
+    # A blocked cluster is neither suspended nor resumed.
+    if blocked is not None:
+        conditions.set(BLOCKED, True, blocked.reason, blocked.message)
+        return
+    conditions.remove(BLOCKED)
+    if was_suspending:
+        if not seen.pods:
+            conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", "RayCluster has been suspended")
+            conditions.set(SUSPENDED, True, SUSPENDED)
+            conditions.set(SUSPENDING, False, SUSPENDING)
+    elif was_suspended:
+        if seen.cluster.spec.suspend is False:
+            conditions.set(SUSPENDED, False, SUSPENDED)
+    else:
+        conditions.set(SUSPENDED, False, SUSPENDED)
+        conditions.set(SUSPENDING, bool(seen.cluster.spec.suspend), SUSPENDING)
+
+
+# Which failure a status tells when there are several: the one that the others wait for.
+_SCOPES = {"service": 0, "head": 1}
+
+
+def _set_head_pod_ready(conditions: Conditions, seen: Seen) -> None:
+    """Copied from the head Pod's own condition, with the container's word for it where that says more."""
+    heads = seen.heads
+    live = [pod for pod in heads if not pod.is_leaving]
+    if not heads:
+        conditions.set(HEAD_POD_READY, False, "HeadPodNotFound", "Head Pod not found")
+        return
+    if len(live) > 1:
+        listed = ", ".join(sorted(pod.name for pod in live))
+        message = f"{len(live)} head Pods exist: {listed}. Delete all but one"
+        conditions.set(HEAD_POD_READY, False, "MultipleHeadPods", message)
+        return
+    if not live:
+        leaving = heads[0]
+        message = f"waiting for head Pod {leaving.name} to terminate" + (
+            f" on node {leaving.spec.node_name}" if leaving.spec.node_name else ""
+        )
+        conditions.set(HEAD_POD_READY, False, "HeadPodTerminating", message)
+        return
+    ready = next((each for each in live[0].status.conditions if each.type == "Ready"), None)
+    if ready is None:
+        conditions.set(HEAD_POD_READY, False, "Unknown")
+        return
+    is_ready = ready.status == "True"
+    reason = ready.reason or ("HeadPodRunningAndReady" if is_ready else "Unknown")
+    message = ready.message
+    if reason == "ContainersNotReady":
+        reason, message = _container_trouble(live[0], reason, message)
+    conditions.set(HEAD_POD_READY, is_ready, reason, message)
+
+
+def _container_trouble(pod: Pod, reason: str, message: str) -> tuple[str, str]:
+    """The first container that waits or has ended, in place of the word that some container is not ready."""
+    for container in pod.status.container_statuses:
+        trouble = container.state.waiting or container.state.terminated
+        if trouble is not None:
+            if _REASON.fullmatch(trouble.reason):
+                reason = trouble.reason
+            return reason, "; ".join(filter(None, (message, f"{container.name}: {trouble.message}")))
+    return reason, message
+
+
+def _endpoints(service: Service | None) -> dict[str, str]:
+    """Where each named port of the head Service can be reached."""
+    found: dict[str, str] = {}
+    for port in service.spec.ports if service is not None else ():
+        target = port.node_port or port.target_port
+        if port.name and target:
+            found[port.name] = str(target)
+    return found
+
+
+def _head_info(seen: Seen) -> HeadInfo | None:
+    live = [pod for pod in seen.heads if not pod.is_leaving]
+    pod = live[0] if len(live) == 1 else None
+    service = seen.head_service
+    pod_ip = (pod.status.pod_ip if pod else "") or None
+    cluster_ip = service.spec.cluster_ip if service else ""
+    info = HeadInfo(
+        pod_name=pod.name if pod else None,
+        pod_ip=pod_ip,
+        service_name=service.name if service else None,
+        service_ip=pod_ip if cluster_ip == "None" else cluster_ip or None,
+    )
+    return info if info.to_dict() else None
+
+
+def _count(number: int) -> int | None:
+    """Zero is written by leaving it away, as KubeRay does."""
+    return number or None
+
+
+def _amount(old: int | str | None, new: Quantity) -> int | str:
+    """The new amount, in the old writing when that means the same."""
+    try:
+        if old is not None and quantity.parse(old) == new:
+            return old
+    except ValueError:
+        pass
+    return str(new)
+
+
+def _merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch that turns one object into the other."""
+    patch: dict[str, Any] = {}
+    for key in before.keys() | after.keys():
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            if changes := _merge_patch(old, new):
+                patch[key] = changes
+        elif old != new:
+            patch[key] = new
+    return patch
