@@ -1,0 +1,145 @@
+"""The transport over HTTPS. Everything that is slow by default in aiohttp, and not needed here, is off.
+
+Whatever goes wrong below HTTP comes out as `TransportError` with the method, the address and the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from kuberay.kube.errors import TransportError
+from kuberay.kube.transport import Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from kuberay.kube.access import Access
+
+# Failures of aiohttp, of sockets and TLS, of time, and of a session that was closed meanwhile.
+_FAILURES = (aiohttp.ClientError, OSError, TimeoutError, RuntimeError, ValueError)
+_SAFE_IN_PATH = "/:@!$&'()*+,;=~"
+
+
+class HttpTransport:
+    """Sends requests to one API server over connections that are kept open.
+
+    :param timeout: seconds for a whole exchange, when the request does not say otherwise.
+    :param connect_timeout: seconds to reach the server, also for streams.
+    """
+
+    def __init__(self, access: Access, *, timeout: float = 30.0, connect_timeout: float = 10.0) -> None:
+        self.access = access
+        self._timeout = timeout
+        self._connect_timeout = connect_timeout
+        self._tls = access.tls()
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        limits = aiohttp.ClientTimeout(total=timeout or self._timeout, sock_connect=self._connect_timeout)
+        try:
+            async with self._open().request(**self._arguments(request), timeout=limits) as answer:
+                body = await answer.read()
+        except _FAILURES as error:
+            raise self._failure(request, error) from error
+        self._note(answer.status)
+        return Response(answer.status, _lower(answer.headers), body)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[_HttpStream]:
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout)
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._open().request(**self._arguments(request), timeout=limits)
+        except _FAILURES as error:
+            raise self._failure(request, error) from error
+        self._note(answer.status)
+        try:
+            yield _HttpStream(self, request, answer)
+        finally:
+            # Not `release`: that would read on, and a watch has no end.
+            answer.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise RuntimeError("the transport is closed")
+        if self._session is None:
+            # Made here because it belongs to the running loop. No limit: who sends decides how much at a time.
+            connector = aiohttp.TCPConnector(limit=0, ssl=self._tls or False, ttl_dns_cache=30)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                skip_auto_headers=("accept", "accept-encoding", "content-type", "user-agent"),
+                read_bufsize=2**18,
+            )
+        return self._session
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        headers = [*request.headers.items(), *self.access.headers, ("accept-encoding", "identity")]
+        if self.access.token is not None:
+            headers.append(("authorization", f"Bearer {self.access.token.value()}"))
+        return {
+            "method": request.method,
+            "url": URL(self._address(request), encoded=True),
+            "headers": headers,
+            "data": request.body,
+            "allow_redirects": False,
+            "proxy": self.access.proxy,
+            "server_hostname": self.access.server_name,
+        }
+
+    def _address(self, request: Request) -> str:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return f"{self.access.server}{quote(request.path, safe=_SAFE_IN_PATH)}{query}"
+
+    def _note(self, status: int) -> None:
+        if status == 401 and self.access.token is not None:
+            self.access.token.refused()
+
+    def _failure(self, request: Request, error: Exception) -> TransportError:
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            why = f"its certificate is not trusted: {error.certificate_error}; is the certificate authority right?"
+        elif isinstance(error, TimeoutError):
+            why = "no answer in time"
+        else:
+            why = str(error) or type(error).__name__
+        return TransportError(f"{request.method} {self.access.server}{request.path}: {why}")
+
+
+class _HttpStream:
+    def __init__(self, transport: HttpTransport, request: Request, answer: aiohttp.ClientResponse) -> None:
+        self.status = answer.status
+        self.headers: Mapping[str, str] = _lower(answer.headers)
+        self._transport = transport
+        self._request = request
+        self._answer = answer
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._answer.content.iter_any():
+                yield chunk
+        except _FAILURES as error:
+            raise self._transport._failure(self._request, error) from error
+
+    async def read(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._transport._timeout):
+                return await self._answer.read()
+        except _FAILURES as error:
+            raise self._transport._failure(self._request, error) from error
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

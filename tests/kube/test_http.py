@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from kuberay.kube.access import Access, Material, Token
+from kuberay.kube.client import Client
+from kuberay.kube.errors import ConfigError, NotFound, TransportError
+from kuberay.kube.http import HttpTransport
+from kuberay.kube.resources import PODS
+from kuberay.kube.transport import Request
+from tests.kube.certificates import Authority, Signed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+
+@asynccontextmanager
+async def serving(
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
+    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def connected(access: Access, **options: Any) -> AsyncIterator[HttpTransport]:
+    transport = HttpTransport(access, **options)
+    try:
+        yield transport
+    finally:
+        await transport.close()
+
+
+def server_side(signed: Signed, client_authority: Authority | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(signed.certificate, signed.key)
+    if client_authority is not None:
+        context.load_verify_locations(client_authority.file)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+async def echo(request: web.BaseRequest) -> web.StreamResponse:
+    return web.json_response(
+        {
+            "method": request.method,
+            "target": request.raw_path,
+            "headers": [[k.lower(), v] for k, v in request.headers.items()],
+            "body": (await request.read()).decode(),
+        },
+        headers={"X-Answer": "Yes"},
+    )
+
+
+async def exchanged(access: Access, request: Request) -> dict[str, Any]:
+    async with connected(access) as transport:
+        answer: dict[str, Any] = orjson.loads((await transport.send(request)).body)
+        return answer
+
+
+class TestWhatIsSent:
+    async def test_is_the_request_and_nothing_more(self) -> None:
+        async with serving(echo) as url:
+            seen = await exchanged(
+                Access(url), Request("POST", "/api", (("a", "1"),), {"content-type": "application/json"}, b"{}")
+            )
+        assert (seen["method"], seen["target"], seen["body"]) == ("POST", "/api?a=1", "{}")
+        assert {name for name, _ in seen["headers"]} == {"host", "content-type", "content-length", "accept-encoding"}
+        assert ["accept-encoding", "identity"] in seen["headers"]
+
+    async def test_special_characters_arrive_as_they_are_meant(self) -> None:
+        query = (("labelSelector", "a in (b,c),d!=e"), ("continue", "x+/=&"), ("labelSelector", "ü"))
+        async with serving(echo) as url:
+            seen = await exchanged(Access(url), Request("GET", "/api/v1/nodes/system:node:a b?#", query))
+        assert seen["target"] == (
+            "/api/v1/nodes/system:node:a%20b%3F%23"
+            "?labelSelector=a+in+%28b%2Cc%29%2Cd%21%3De&continue=x%2B%2F%3D%26&labelSelector=%C3%BC"
+        )
+
+    async def test_goes_below_the_path_of_the_server(self) -> None:
+        async with serving(echo) as url:
+            seen = await exchanged(Access(f"{url}/clusters/7"), Request("GET", "/api"))
+        assert seen["target"] == "/clusters/7/api"
+
+    async def test_carries_the_token_and_whom_to_act_as(self) -> None:
+        headers = (("impersonate-group", "a"), ("impersonate-group", "b"))
+        async with serving(echo) as url:
+            seen = await exchanged(Access(url, token=Token("t"), headers=headers), Request("GET", "/"))
+        assert ["authorization", "Bearer t"] in seen["headers"]
+        assert [v for k, v in seen["headers"] if k == "impersonate-group"] == ["a", "b"]
+
+    async def test_a_token_that_is_refused_is_read_again(self, tmp_path: Path) -> None:
+        file = tmp_path / "token"
+        file.write_text("old")
+
+        async def guarded(request: web.BaseRequest) -> web.StreamResponse:
+            return web.Response(status=200 if request.headers["authorization"] == "Bearer new" else 401)
+
+        async with serving(guarded) as url, connected(Access(url, token=Token(file=file))) as transport:
+            assert (await transport.send(Request("GET", "/"))).status == 401
+            file.write_text("new")
+            assert (await transport.send(Request("GET", "/"))).status == 200
+
+
+class TestAnswers:
+    async def test_header_names_are_lower_case(self) -> None:
+        async with serving(echo) as url, connected(Access(url)) as transport:
+            assert (await transport.send(Request("GET", "/"))).headers["x-answer"] == "Yes"
+
+    async def test_a_redirect_is_not_followed(self) -> None:
+        async def redirect(request: web.BaseRequest) -> web.StreamResponse:
+            return web.Response(status=302, headers={"location": "http://127.0.0.1:1/"})
+
+        async with serving(redirect) as url, connected(Access(url)) as transport:
+            assert (await transport.send(Request("GET", "/"))).status == 302
+
+    async def test_a_stream_is_handed_over_while_it_arrives(self) -> None:
+        go_on = asyncio.Event()
+
+        async def slow(request: web.BaseRequest) -> web.StreamResponse:
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            await answer.write(b"one")
+            await go_on.wait()
+            await answer.write(b"two" * 1_000_000)
+            return answer
+
+        async with (
+            serving(slow) as url,
+            connected(Access(url)) as transport,
+            transport.stream(Request("GET", "/")) as stream,
+        ):
+            chunks = stream.chunks()
+            assert await anext(chunks) == b"one"
+            go_on.set()
+            assert len(b"".join([chunk async for chunk in chunks])) == 3_000_000
+
+    async def test_leaving_a_stream_closes_its_connection(self) -> None:
+        gone = asyncio.Event()
+
+        async def endless(request: web.BaseRequest) -> web.StreamResponse:
+            answer = web.StreamResponse()
+            try:
+                await answer.prepare(request)
+                await answer.write(b"one")
+                await asyncio.sleep(60)
+            finally:
+                gone.set()
+            return answer
+
+        runner = web.ServerRunner(web.Server(endless, handler_cancellation=True))
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        async with connected(Access(f"http://127.0.0.1:{runner.addresses[0][1]}")) as transport:
+            async with transport.stream(Request("GET", "/")) as stream:
+                assert await anext(stream.chunks()) == b"one"
+            await gone.wait()
+        await runner.cleanup()
+
+    async def test_the_client_works_over_it(self) -> None:
+        async def missing(request: web.BaseRequest) -> web.StreamResponse:
+            status = {"kind": "Status", "reason": "NotFound", "code": 404, "message": "no such pod"}
+            return web.json_response(status, status=404)
+
+        async with serving(missing) as url, connected(Access(url)) as transport:
+            client = Client(transport)
+            with pytest.raises(NotFound, match="no such pod"):
+                await client.get(PODS, "a", namespace="n")
+            with pytest.raises(NotFound, match="no such pod"):
+                async with client.watch(PODS):
+                    pass
+
+
+class TestNoAnswer:
+    async def test_nobody_listens(self, unused_port: int) -> None:
+        async with connected(Access(f"http://127.0.0.1:{unused_port}")) as transport:
+            with pytest.raises(TransportError, match=f"GET http://127.0.0.1:{unused_port}/api: "):
+                await transport.send(Request("GET", "/api"))
+            with pytest.raises(TransportError):
+                async with transport.stream(Request("GET", "/api")):
+                    pass
+
+    async def test_an_answer_that_takes_too_long(self) -> None:
+        async def hang(request: web.BaseRequest) -> web.StreamResponse:
+            await asyncio.sleep(60)
+            return web.Response()
+
+        async with serving(hang) as url, connected(Access(url), timeout=0.05) as transport:
+            with pytest.raises(TransportError, match="no answer in time"):
+                await transport.send(Request("GET", "/"))
+            with pytest.raises(TransportError, match="no answer in time"):
+                async with transport.stream(Request("GET", "/")):
+                    pass
+
+    async def test_a_server_that_hangs_up(self) -> None:
+        async def hang_up(request: web.BaseRequest) -> web.StreamResponse:
+            assert request.transport is not None
+            request.transport.close()
+            return web.Response()
+
+        async with serving(hang_up) as url, connected(Access(url)) as transport:
+            with pytest.raises(TransportError):
+                await transport.send(Request("POST", "/"))
+
+    async def test_a_stream_that_breaks(self) -> None:
+        async def half(request: web.BaseRequest) -> web.StreamResponse:
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            await answer.write(b"one")
+            assert request.transport is not None
+            request.transport.close()
+            return answer
+
+        async with (
+            serving(half) as url,
+            connected(Access(url)) as transport,
+            transport.stream(Request("GET", "/")) as stream,
+        ):
+            with pytest.raises(TransportError):
+                _ = [chunk async for chunk in stream.chunks()]
+
+    async def test_closing_fails_what_is_under_way_and_what_comes_after(self) -> None:
+        arrived = asyncio.Event()
+
+        async def hang(request: web.BaseRequest) -> web.StreamResponse:
+            arrived.set()
+            await asyncio.sleep(60)
+            return web.Response()
+
+        async with serving(hang) as url:
+            transport = HttpTransport(Access(url))
+            under_way = asyncio.create_task(transport.send(Request("GET", "/")))
+            await arrived.wait()
+            await transport.close()
+            with pytest.raises(TransportError):
+                await under_way
+            with pytest.raises(TransportError, match="closed"):
+                await transport.send(Request("GET", "/"))
+
+    async def test_a_server_that_does_not_speak_tls(self) -> None:
+        async with (
+            serving(echo) as url,
+            connected(Access(url.replace("http:", "https:"), insecure=True)) as transport,
+        ):
+            with pytest.raises(TransportError):
+                await transport.send(Request("GET", "/"))
+
+
+class TestTls:
+    @pytest.fixture
+    def authority(self, tmp_path: Path) -> Authority:
+        return Authority(tmp_path)
+
+    async def ask(self, access: Access) -> int:
+        async with connected(access) as transport:
+            return (await transport.send(Request("GET", "/"))).status
+
+    def material(self, file: Path) -> Material:
+        return Material("test", file=file)
+
+    async def test_a_server_that_the_authority_signed_is_trusted(self, authority: Authority) -> None:
+        async with serving(echo, server_side(authority.sign("server"))) as url:
+            assert await self.ask(Access(url, authority=self.material(authority.file))) == 200
+            data = Material("test", data=authority.file.read_bytes())
+            assert await self.ask(Access(url, authority=data)) == 200
+
+    async def test_others_are_not(self, authority: Authority, tmp_path: Path) -> None:
+        stranger = Authority(tmp_path, "stranger")
+        async with serving(echo, server_side(authority.sign("server"))) as url:
+            for access in (Access(url), Access(url, authority=self.material(stranger.file))):
+                with pytest.raises(TransportError, match="its certificate is not trusted"):
+                    await self.ask(access)
+
+    async def test_nor_is_an_expired_one(self, authority: Authority) -> None:
+        async with serving(echo, server_side(authority.sign("server", expired=True))) as url:
+            with pytest.raises(TransportError, match="expired"):
+                await self.ask(Access(url, authority=self.material(authority.file)))
+
+    async def test_unless_nobody_cares(self, authority: Authority) -> None:
+        async with serving(echo, server_side(authority.sign("server"))) as url:
+            assert await self.ask(Access(url, insecure=True)) == 200
+
+    async def test_a_server_may_be_known_by_another_name(self, authority: Authority) -> None:
+        async with serving(echo, server_side(authority.sign("api.only"))) as url:
+            trusted = self.material(authority.file)
+            assert await self.ask(Access(url, authority=trusted, server_name="api.only")) == 200
+            with pytest.raises(TransportError, match="its certificate is not trusted"):
+                await self.ask(Access(url, authority=trusted))
+
+    async def test_a_client_certificate_is_shown(self, authority: Authority) -> None:
+        client = authority.sign("client")
+        async with serving(echo, server_side(authority.sign("server"), authority)) as url:
+            trusted = self.material(authority.file)
+            by_data = Material("test", data=client.key.read_bytes())
+            assert (
+                await self.ask(
+                    Access(url, authority=trusted, certificate=self.material(client.certificate), key=by_data)
+                )
+                == 200
+            )
+            with pytest.raises(TransportError):
+                await self.ask(Access(url, authority=trusted))
+
+    @pytest.mark.parametrize("content", [None, b"not pem"])
+    def test_material_that_cannot_be_used_is_named(self, tmp_path: Path, content: bytes | None) -> None:
+        file = tmp_path / "ca.crt"
+        if content:
+            file.write_bytes(content)
+        with pytest.raises(ConfigError, match=r"clusters\[0\].cluster.certificate-authority .*ca.crt.* cannot be used"):
+            HttpTransport(Access("https://x", authority=Material("clusters[0].cluster.certificate-authority", file)))
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kuberay.kube.access import Access, Token
+from kuberay.kube.errors import ConfigError
+from kuberay.kube.kubeconfig import in_cluster, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    """A kubeconfig; `cluster`, `user` and `context` change the fields of the only one of each."""
+    cluster = {"server": "https://one:6443", **changes.pop("cluster", {})}
+    user = {"token": "s3cret", **changes.pop("user", {})}
+    context = {"cluster": "c", "user": "u", **changes.pop("context", {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "x",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": context}],
+        **changes,
+    }
+
+
+def write(file: Path, content: Any) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return file
+
+
+class TestWhichOneIsMeant:
+    def test_the_file_that_is_named(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "config", config())
+        access = load(file, environ={"KUBECONFIG": "/nonexistent"}, home=tmp_path)
+        assert (access.server, access.namespace) == ("https://one:6443", "default")
+
+    def test_the_files_of_the_environment_of_which_the_first_counts(self, tmp_path: Path) -> None:
+        first = write(tmp_path / "1", {"current-context": "y"})
+        second = write(tmp_path / "2", config(context={"namespace": "from-2"}))
+        third = {"contexts": [{"name": "y", "context": {"cluster": "c", "user": "u", "namespace": "from-3"}}]}
+        paths = [tmp_path / "missing", first, second, write(tmp_path / "3", {**config(), **third})]
+        environ = {"KUBECONFIG": ":".join(map(str, paths))}
+        assert load(environ=environ, home=tmp_path).namespace == "from-3"
+        assert load(environ=environ, home=tmp_path, context="x").namespace == "from-2"
+
+    def test_the_users_own_file(self, tmp_path: Path) -> None:
+        write(tmp_path / ".kube" / "config", config())
+        assert load(environ={}, home=tmp_path).server == "https://one:6443"
+
+    def test_the_pods_own_account(self, tmp_path: Path) -> None:
+        for name, content in (("token", "t1"), ("ca.crt", "pem"), ("namespace", "ray")):
+            (tmp_path / name).write_text(content)
+        environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+        access = load(environ=environ, home=tmp_path, service_account=tmp_path)
+        assert (access.server, access.namespace) == ("https://[fd00::1]:443", "ray")
+        assert access.token is not None
+        assert access.token.value() == "t1"
+
+    def test_a_pod_without_account_is_told_why(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="automountServiceAccountToken"):
+            in_cluster(environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, service_account=tmp_path)
+
+    def test_none_at_all(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="name a kubeconfig file"):
+            load(environ={}, home=tmp_path)
+
+
+class TestWhatAFileCanSay:
+    def test_relative_paths_are_relative_to_the_file(self, tmp_path: Path) -> None:
+        fields = {"client-certificate": "c.crt", "client-key": "../c.key"}
+        file = write(tmp_path / "d" / "config", config(cluster={"certificate-authority": "ca.crt"}, user=fields))
+        access = load(file)
+        assert access.authority is not None
+        assert access.certificate is not None
+        assert access.key is not None
+        assert [each.file for each in (access.authority, access.certificate, access.key)] == [
+            tmp_path / "d" / "ca.crt",
+            tmp_path / "d" / "c.crt",
+            tmp_path / "d" / ".." / "c.key",
+        ]
+
+    def test_data_wins_over_files(self, tmp_path: Path) -> None:
+        fields = {"certificate-authority": "x", "certificate-authority-data": base64.b64encode(b"pem").decode()}
+        access = load(write(tmp_path / "config", config(cluster=fields)))
+        assert access.authority is not None
+        assert access.authority.data == b"pem"
+
+    def test_how_to_connect(self, tmp_path: Path) -> None:
+        fields = {
+            "server": "https://gateway/clusters/7/",
+            "insecure-skip-tls-verify": True,
+            "tls-server-name": "api.internal",
+            "proxy-url": "http://proxy:3128",
+        }
+        access = load(write(tmp_path / "config", config(cluster=fields)))
+        assert (access.server, access.insecure) == ("https://gateway/clusters/7", True)
+        assert (access.server_name, access.proxy) == ("api.internal", "http://proxy:3128")
+
+    def test_whom_to_act_as(self, tmp_path: Path) -> None:
+        user = {"as": "jane", "as-uid": "7", "as-groups": ["dev", "ops"]}
+        assert load(write(tmp_path / "config", config(user=user))).headers == (
+            ("impersonate-user", "jane"),
+            ("impersonate-uid", "7"),
+            ("impersonate-group", "dev"),
+            ("impersonate-group", "ops"),
+        )
+
+    def test_a_name_and_password(self, tmp_path: Path) -> None:
+        user = {"token": "", "username": "jane", "password": "pass"}
+        access = load(write(tmp_path / "config", config(user=user)))
+        assert access.headers == (("authorization", "Basic " + base64.b64encode(b"jane:pass").decode()),)
+        assert access.token is None
+
+    def test_nobody(self, tmp_path: Path) -> None:
+        access = load(write(tmp_path / "config", config(context={"user": ""})))
+        assert (access.token, access.certificate, access.headers) == (None, None, ())
+
+
+class TestBadFiles:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("a: [", "is not YAML: there is a mistake at line"),
+            ("[]", "must hold fields such as clusters"),
+            ("", "current-context is not set"),
+            (config(**{"current-context": 7}), "current-context must be text"),
+            (config(**{"current-context": "y"}), "there is no context 'y'; choose one of 'x'"),
+            (config(clusters="c"), "clusters must be a list"),
+            (config(users=[{"user": {}}]), r"users\[0\] must have a name"),
+            (config(users=[{"name": "u", "user": "me"}]), r"users\[0\].user must hold fields"),
+            (config(context={"cluster": "z"}), r"contexts\[0\].context.cluster is 'z', and clusters has no such entry"),
+            (config(context={"user": "z"}), r"contexts\[0\].context.user is 'z', .* use one of 'u'"),
+            (config(cluster={"server": ""}), r"clusters\[0\].cluster: server '' is not an address"),
+            (config(cluster={"server": "one:6443"}), "server 'one:6443' is not an address such as https"),
+            (config(cluster={"server": 7}), r"clusters\[0\].cluster.server must be text"),
+            (config(cluster={"insecure-skip-tls-verify": "yes"}), "insecure-skip-tls-verify must be true or false"),
+            (
+                config(cluster={"insecure-skip-tls-verify": True, "certificate-authority": "x"}),
+                "exclude each other; remove one",
+            ),
+            (config(cluster={"certificate-authority-data": "%"}), "certificate-authority-data is not base64"),
+            (config(cluster={"proxy-url": "socks5://p"}), "proxy-url is of a kind that is not supported"),
+            (config(user={"client-certificate": "x"}), "client-key is missing"),
+            (config(user={"as-groups": "dev"}), "as-groups must be a list of texts"),
+            (config(user={"as-user-extra": {"a": ["b"]}}), r"users\[0\].user.as-user-extra is not supported yet"),
+            (config(user={"exec": {"command": "aws"}}), r"users\[0\].user.exec is not supported yet; use a token"),
+            (config(user={"auth-provider": {"name": "gcp"}}), "auth-provider is not supported yet"),
+        ],
+    )
+    def test_the_message_names_file_and_field_and_what_to_do(self, tmp_path: Path, content: Any, message: str) -> None:
+        file = write(tmp_path / "config", content)
+        with pytest.raises(ConfigError, match=message) as failed:
+            load(file)
+        assert str(file) in str(failed.value)
+        assert "s3cret" not in str(failed.value)
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=r"there is no kubeconfig file .*nowhere"):
+            load(tmp_path / "nowhere")
+        with pytest.raises(ConfigError, match=r"KUBECONFIG names .*nowhere, but there is no such file"):
+            load(environ={"KUBECONFIG": str(tmp_path / "nowhere")}, home=tmp_path)
+
+    def test_a_mistake_next_to_a_token_does_not_show_it(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "config", 'users:\n- name: u\n  user: {token: "s3cret" oops}\n')
+        with pytest.raises(ConfigError, match="line 3") as failed:
+            load(file)
+        assert "s3cret" not in str(failed.value)
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="cannot read kubeconfig file"):
+            load(tmp_path)
+
+
+class TestTokenFiles:
+    def test_are_read_again_every_minute(self, tmp_path: Path) -> None:
+        now = 0.0
+        file = tmp_path / "token"
+        file.write_text("one\n")
+        token = Token(file=file, clock=lambda: now)
+        assert token.value() == "one"
+        file.write_text("two")
+        assert token.value() == "one"
+        now = 60.0
+        assert token.value() == "two"
+
+    def test_are_read_again_after_a_refusal(self, tmp_path: Path) -> None:
+        file = tmp_path / "token"
+        file.write_text("one")
+        token = Token(file=file, clock=lambda: 0.0)
+        token.value()
+        file.write_text("two")
+        token.refused()
+        assert token.value() == "two"
+
+    def test_that_vanish_or_are_empty_for_a_moment_leave_the_last_token(self, tmp_path: Path) -> None:
+        file = tmp_path / "token"
+        file.write_text("one")
+        token = Token(file=file, clock=lambda: 0.0)
+        token.value()
+        file.write_text("")
+        token.refused()
+        assert token.value() == "one"
+        file.unlink()
+        token.refused()
+        assert token.value() == "one"
+
+    @pytest.mark.parametrize(("content", "message"), [(None, "cannot read the token"), ("", "is empty")])
+    def test_that_were_never_there_are_an_error(self, tmp_path: Path, content: str | None, message: str) -> None:
+        file = tmp_path / "token"
+        if content is not None:
+            file.write_text(content)
+        with pytest.raises(ConfigError, match=message):
+            Token(file=file).value()
+
+
+def test_no_secret_is_ever_shown(tmp_path: Path) -> None:
+    access = load(
+        write(
+            tmp_path / "config",
+            config(
+                cluster={"proxy-url": "http://me:s3cret@proxy"},
+                user={
+                    "username": "me",
+                    "password": "s3cret",
+                    "client-certificate": "c",
+                    "client-key-data": base64.b64encode(b"s3cret").decode(),
+                },
+            ),
+        )
+    )
+    assert "s3cret" not in repr(access)
+    assert isinstance(access, Access)
