@@ -1,0 +1,243 @@
+"""Kubernetes Events: what a controller did and what it ran into, for who reads `kubectl describe`.
+
+Events are worth less than anything else that is written: they are queued, sent one at a time, repeated ones are
+counted rather than sent anew, and when the queue is full they are dropped and counted. Recording never blocks or fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import structlog
+
+from kuberay.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
+from kuberay.kube.identity import identity
+from kuberay.kube.resources import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from kuberay.kube.client import Client
+    from kuberay.kube.resources import Resource
+
+log = structlog.get_logger(__name__)
+
+_LONGEST_NOTE = 1024
+_LONGEST_WORD = 128
+_LONGEST_NAME = 200
+_ATTEMPTS = 3
+
+
+class Regarding(NamedTuple):
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, obj: Any, resource: Resource | None = None) -> Regarding:
+        """A reference to a dict or a typed object.
+
+        :param resource: its kind, for objects that do not say it themselves (slim ones, and built-in ones of a list).
+        """
+        key, uid, *_ = identity(obj)
+        if resource is not None:
+            api_version, kind = resource.api_version, resource.kind
+        elif isinstance(obj, dict):
+            api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
+        else:
+            api_version, kind = obj.api_version, obj.kind
+        return cls(api_version, kind, key.namespace, key.name, uid)
+
+
+class _Kind(NamedTuple):
+    """Events that are alike in all of this are one series."""
+
+    regarding: Regarding
+    type: str
+    reason: str
+    note: str
+    action: str
+
+
+@dataclass(slots=True)
+class _Waiting:
+    count: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(slots=True)
+class _Sent:
+    name: str
+    count: int
+    at: float
+
+
+class Recorder:
+    """Records events in the name of one controller.
+
+    :param controller: who reports, such as `raycluster-controller`.
+    :param instance: which of several, such as the Pod's name; without it there is but one.
+    :param window: seconds within which a repetition continues a series rather than begin a new event.
+    :param capacity: how many different events may wait to be sent.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        controller: str,
+        *,
+        instance: str | None = None,
+        window: float = 360.0,
+        capacity: int = 1000,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.dropped = 0
+        """How many events were given up: the queue was full, or the server did not take them."""
+        self._client = client
+        self._controller = controller
+        self._instance = (instance or controller)[:_LONGEST_WORD]
+        self._window = window
+        self._capacity = capacity
+        self._now = now
+        self._clock = clock
+        self._sleep = sleep
+        self._waiting: OrderedDict[_Kind, _Waiting] = OrderedDict()
+        self._sent: OrderedDict[_Kind, _Sent] = OrderedDict()
+        self._numbers = 0
+        self._wake = asyncio.Event()
+        self._stopping = False
+
+    def event(
+        self, regarding: Regarding | Any, type: Literal["Normal", "Warning"], reason: str, action: str, note: str
+    ) -> None:
+        """Record that something happened. Returns at once.
+
+        :param regarding: to what: a reference, or an object that says its own kind.
+        :param reason: why, in one word for machines: `FailedCreate`.
+        :param action: what was being done, in one word: `CreatePod`.
+        :param note: what happened, for people.
+        """
+        about = regarding if isinstance(regarding, Regarding) else Regarding.of(regarding)
+        kind = _Kind(about, type, reason[:_LONGEST_WORD], _short(note), action[:_LONGEST_WORD])
+        now = self._now()
+        waiting = self._waiting.get(kind)
+        if waiting is not None:
+            waiting.count += 1
+            waiting.last = now
+        elif len(self._waiting) >= self._capacity:
+            self.dropped += 1
+        else:
+            self._waiting[kind] = _Waiting(1, now, now)
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Send what is recorded until `stop`; then send what still waits, and return."""
+        while True:
+            while self._waiting:
+                kind, waiting = self._waiting.popitem(last=False)
+                await self._deliver(kind, waiting)
+            if self._stopping:
+                return
+            self._wake.clear()
+            await self._wake.wait()
+
+    def stop(self) -> None:
+        """Let `run` return when all that waits is sent."""
+        self._stopping = True
+        self._wake.set()
+
+    async def _deliver(self, kind: _Kind, waiting: _Waiting) -> None:
+        self._numbers += 1
+        name = f"{kind.regarding.name[:_LONGEST_NAME]}.{int(waiting.first.timestamp() * 1e6):x}{self._numbers:x}"
+        why = ""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await self._sleep(2.0 ** (attempt - 1))
+            try:
+                await self._send(name, kind, waiting)
+            except KubeError as error:
+                why = str(error)
+                if isinstance(error, ApiError) and error.status.code < 500:
+                    break  # it will not be taken next time either: forbidden, or its namespace is going
+            else:
+                return
+        self.dropped += waiting.count
+        log.debug("an event was not taken", reason=kind.reason, object=kind.regarding.name, error=why)
+
+    async def _send(self, name: str, kind: _Kind, waiting: _Waiting) -> None:
+        namespace = kind.regarding.namespace or "default"
+        sent = self._known(kind)
+        if sent is not None:
+            series = {"count": sent.count + waiting.count, "lastObservedTime": _micro(waiting.last)}
+            try:
+                await self._client.patch(EVENTS, sent.name, {"series": series}, namespace=namespace)
+            except NotFound:
+                pass  # the server forgets events after an hour; begin anew
+            else:
+                self._remember(kind, sent.name, sent.count + waiting.count)
+                return
+        # There already: an earlier attempt was taken, but its answer was lost.
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create(EVENTS, self._body(name, namespace, kind, waiting), namespace=namespace)
+        self._remember(kind, name, waiting.count)
+
+    def _body(self, name: str, namespace: str, kind: _Kind, waiting: _Waiting) -> dict[str, Any]:
+        about = kind.regarding
+        body: dict[str, Any] = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": _micro(waiting.first),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "action": kind.action,
+            "reason": kind.reason,
+            "type": kind.type,
+            "note": kind.note,
+            "regarding": {
+                "apiVersion": about.api_version,
+                "kind": about.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+            },
+        }
+        if waiting.count > 1:
+            body["series"] = {"count": waiting.count, "lastObservedTime": _micro(waiting.last)}
+        return body
+
+    def _known(self, kind: _Kind) -> _Sent | None:
+        oldest = self._clock() - self._window
+        while self._sent and next(iter(self._sent.values())).at < oldest:
+            self._sent.popitem(last=False)
+        return self._sent.get(kind)
+
+    def _remember(self, kind: _Kind, name: str, count: int) -> None:
+        self._sent[kind] = _Sent(name, count, self._clock())
+        self._sent.move_to_end(kind)
+        if len(self._sent) > self._capacity:
+            self._sent.popitem(last=False)
+
+
+def _micro(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _short(note: str) -> str:
+    encoded = note.encode("utf-8", "replace")
+    if len(encoded) <= _LONGEST_NOTE:
+        return note
+    return encoded[: _LONGEST_NOTE - 3].decode("utf-8", "ignore") + "..."
