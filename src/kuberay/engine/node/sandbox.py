@@ -1,0 +1,139 @@
+"""What a Pod has before its first container starts: an address, namespaces, volumes and the files under `/etc`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from ipaddress import AddressValueError, IPv4Address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kuberay.engine.node import names, volumes
+from kuberay.engine.node.container import Surroundings
+from kuberay.engine.node.environment import Facts
+from kuberay.engine.node.errors import HelperRefused
+from kuberay.engine.node.events import NORMAL, WARNING
+from kuberay.engine.node.network import NetworkFull
+from kuberay.engine.node.volumes import PodFolder, VolumeError
+from kuberay.kube.errors import KubeError
+
+if TYPE_CHECKING:
+    from kuberay.engine.node.context import NodeContext
+    from kuberay.engine.node.pod import Object
+
+_LONGEST_HOSTNAME = 63
+
+
+class SandboxFailed(Exception):
+    """A Pod cannot have what it needs; `reason` is that of the event that tells it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class PodSandbox:
+    """The surroundings of one Pod's containers. Made when the first is to start, removed after the last."""
+
+    def __init__(self, node: NodeContext, pod: Object) -> None:
+        metadata = pod["metadata"]
+        self._node = node
+        self._pod = pod
+        self.key = f"{metadata['namespace']}/{metadata['name']}"
+        self.name = str(metadata["uid"])
+        self.folder = PodFolder(node.folder / self.name)
+        self.hostname = (pod["spec"].get("hostname") or metadata["name"])[:_LONGEST_HOSTNAME].rstrip("-.")
+        self.address = ""
+        self._around: Surroundings | None = None
+
+    def surroundings(self) -> Surroundings:
+        assert self._around, "create comes first"
+        return self._around
+
+    async def create(self) -> None:
+        """Make it; safe to repeat.
+
+        :raises SandboxFailed: it cannot be made now; try again later.
+        """
+        if self._around:
+            return
+        try:
+            self.address = self.address or str(self._node.addresses.take(self.key, preferred=self._earlier_address()))
+            facts = self._facts()
+            references = await self._node.references(self._pod)
+            found = volumes.prepare(self._pod, self.folder, facts, references)
+            self.folder.shared_memory.mkdir(parents=True, exist_ok=True)
+            files = self._write_files()
+            await self._node.helper.create_sandbox(
+                self.name,
+                address=self.address,
+                hostname=self.hostname,
+                memory=volumes.memory_volumes(self._pod, self.folder),
+            )
+        except VolumeError as problem:
+            raise SandboxFailed("FailedMount", str(problem)) from problem
+        except (NetworkFull, HelperRefused, OSError, KubeError) as problem:
+            raise SandboxFailed("FailedCreatePodSandBox", str(problem)) from problem
+        self._around = Surroundings(self.name, self.hostname, self.folder, found, files, facts)
+        self._tell()
+
+    async def remove(self) -> None:
+        """Kill what is left in it and free the address; safe to repeat. The folder, with its logs, stays."""
+        if self._around:
+            self._around = None
+            await self._node.helper.remove_sandbox(self.name)
+        self._node.addresses.release(self.key)
+
+    async def delete_folder(self) -> None:
+        """Remove volumes and logs: nobody can ask for them any more."""
+        await asyncio.to_thread(shutil.rmtree, self.folder.path, ignore_errors=True)
+
+    def _earlier_address(self) -> IPv4Address | None:
+        try:
+            return IPv4Address((self._pod.get("status") or {}).get("podIP") or "")
+        except AddressValueError:
+            return None
+
+    def _facts(self) -> Facts:
+        return Facts(
+            pod_ip=self.address,
+            host_ip=str(self._node.helper.gateway),
+            cpu=self._node.cpu,
+            memory=self._node.memory,
+            service_host=self._node.service_host,
+            service_port=self._node.service_port,
+        )
+
+    def _write_files(self) -> dict[str, Path]:
+        namespace = self._pod["metadata"]["namespace"]
+        aliases = "".join(
+            f"{alias['ip']}\t{' '.join(alias.get('hostnames') or ())}\n"
+            for alias in self._pod["spec"].get("hostAliases") or ()
+        )
+        contents = {
+            "/etc/hosts": names.hosts_file(self.address, self.hostname) + aliases,
+            "/etc/resolv.conf": names.resolver_configuration(namespace, str(self._node.helper.gateway)),
+            "/etc/hostname": f"{self.hostname}\n",
+        }
+        folder = self.folder.path / "etc"
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {}
+        for path, content in contents.items():
+            files[path] = folder / Path(path).name
+            files[path].write_text(content)
+        return files
+
+    def _tell(self) -> None:
+        """Say once what is different here from what the Pod asks for."""
+        spec = self._pod["spec"]
+        everybody = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+        for image in sorted({each["image"] for each in everybody if each.get("image")}):
+            if self._node.ray.version:
+                self._node.recorder.record(self._pod, NORMAL, "ImageNotPulled", self._node.ray.notice(image))
+        if spec.get("hostNetwork"):
+            text = "hostNetwork is not available on a local node: the Pod has an address of its own"
+            self._node.recorder.record(self._pod, WARNING, "HostNetworkIgnored", text)
+        contexts = [spec.get("securityContext") or {}, *((each.get("securityContext") or {}) for each in everybody)]
+        if any(context.get(key) for context in contexts for key in ("runAsUser", "runAsGroup", "fsGroup")):
+            text = "users and groups are not changed on a local node: containers run as the user who runs the engine"
+            self._node.recorder.record(self._pod, NORMAL, "UserIgnored", text)
