@@ -27,11 +27,13 @@ class Subject:
     """In a sentence: `head Pod`."""
     topic: str
     """In a reason: `HeadPod`."""
+    trouble: str | None = None
+    """In the reason of a condition, where that is another: `AllPods`."""
 
 
 HEAD_POD = Subject("head Pod", "HeadPod")
 WORKER_POD = Subject("worker Pod", "WorkerPod")
-ANY_POD = Subject("Pod", "Pod")
+ANY_POD = Subject("Pod", "Pod", "AllPods")
 SERVICE = Subject("service", "Service")
 
 

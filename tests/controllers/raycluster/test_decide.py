@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -16,6 +17,7 @@ from kuberay.kube.resources import SERVICES
 from tests.build.clusters import group
 from tests.controllers.raycluster.situations import (
     NOW,
+    OWNER,
     after,
     cluster,
     creates,
@@ -376,6 +378,15 @@ class TestStrangers:
         assert event.reason == "ForeignPod"
         assert "default/x" in event.note
         assert plan(replace(situation, reported=frozenset({"uid-x"}))).events == ()
+
+    def test_the_head_of_an_earlier_cluster_of_that_name_is_waited_for(self) -> None:
+        earlier = msgspec.structs.replace(OWNER, uid="u-0")
+        situation = seen(workers(1), strangers=(head(owner=earlier),))
+        found = plan(situation)
+        assert not found.actions
+        assert not found.events
+        assert found.status is not None
+        assert "rc-head" in found.status.patch["conditions"][0]["message"]
 
 
 class TestSuspending:

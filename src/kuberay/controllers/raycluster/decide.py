@@ -94,9 +94,14 @@ def _blocked_event(seen: Seen, blocked: Blocked | None) -> Iterator[EmitEvent]:
 
 
 def _stranger_events(seen: Seen) -> Iterator[EmitEvent]:
-    """Somebody else's Pod that looks like ours is neither counted nor touched, but its user should know."""
+    """Somebody else's Pod that looks like ours is neither counted nor touched, but its user should know.
+
+    Pods of an earlier cluster of the same name are on their way out by themselves.
+    """
     for pod in seen.strangers:
-        if pod.metadata.uid not in seen.reported:
+        owner = pod.metadata.controller
+        is_leftover = owner is not None and (owner.kind, owner.name) == ("RayCluster", seen.cluster.name)
+        if not is_leftover and pod.metadata.uid not in seen.reported:
             name = f"{pod.metadata.namespace}/{pod.name}"
             note = f"Pod {name} carries the labels of this RayCluster but does not belong to it; it is not counted"
             yield EmitEvent(type="Warning", reason="ForeignPod", action="Validate", note=note)
@@ -180,7 +185,7 @@ class _Draft:
         if self._is_held(HEAD_SCOPE) or (self._seen.head_service is None and not self._service):
             return
         if not self._seen.heads:
-            if not self._stays_headless:
+            if not self._stays_headless and not self._is_head_name_taken:
                 self._head.append(_new_head(self._seen, self._options))
         elif len(self._live_heads) == 1:
             head = self._live_heads[0]
@@ -198,6 +203,12 @@ class _Draft:
         """A RayJob whose submitter lives in the head asks for this: a second head would run the job a second time."""
         wish = self._cluster.metadata.annotations.get(labels.DISABLE_PROVISIONED_HEAD_RESTART)
         return wish == "true" and is_true(self._cluster.status.conditions, PROVISIONED)
+
+    @property
+    def _is_head_name_taken(self) -> bool:
+        """So it is when a cluster was made again under its name before its old head was gone."""
+        name = pods.head_name(self._cluster, self._options.build)
+        return any(pod.name == name for pod in self._seen.strangers)
 
     @property
     def _may_have_workers(self) -> bool:
@@ -231,7 +242,7 @@ def _delete(pod: Pod, subject: Subject, scope: str, why: str) -> Delete:
 def _new_head(seen: Seen, options: ControllerOptions) -> Create:
     cluster = seen.cluster
     template = pods.head(cluster, options.build)
-    name = template.metadata.get("name")
+    name = pods.head_name(cluster, options.build)
     if name is None:
         taken = {pod.name for pod in (*seen.pods, *seen.strangers)}
         name = names.unused(names.head_generate_name(cluster), f"{cluster.metadata.uid}/{names.HEAD}", taken)

@@ -10,6 +10,8 @@ import msgspec
 
 from kuberay.api.meta import is_true
 from kuberay.api.v1 import HeadInfo, RayClusterStatus
+from kuberay.build.labels import NODE_TYPE
+from kuberay.build.names import HEAD
 from kuberay.controllers.conditions import Conditions
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.plan import PatchStatus
@@ -160,7 +162,9 @@ def _set_head_pod_ready(conditions: Conditions, seen: Seen) -> None:
     heads = seen.heads
     live = [pod for pod in heads if not pod.is_leaving]
     if not heads:
-        conditions.set(HEAD_POD_READY, False, "HeadPodNotFound", "Head Pod not found")
+        others = ", ".join(pod.name for pod in seen.strangers if pod.metadata.labels[NODE_TYPE] == HEAD)
+        message = "Head Pod not found" + (f"; waiting for {others}, which belongs to somebody else" if others else "")
+        conditions.set(HEAD_POD_READY, False, "HeadPodNotFound", message)
         return
     if len(live) > 1:
         listed = ", ".join(sorted(pod.name for pod in live))

@@ -1,0 +1,206 @@
+"""Carrying out a plan: the only place where controllers write.
+
+Stages in order, the actions of a stage at once. What was to be true and already is counts as done: an object of ours
+under that name, an object that is gone. Every answer goes into the store, so that the next decision knows of it. A
+refusal is an answer too: it is handed back as data. Only when there is no telling (the server cannot be reached, or
+does not want to be bothered now) is the whole attempt given up, to be made again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, assert_never
+
+import structlog
+
+from kuberay.controllers.failures import Refusal
+from kuberay.controllers.plan import Create, Delete, PatchStatus
+from kuberay.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeError,
+    NotFound,
+    ServiceUnavailable,
+    Timeout,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+)
+from kuberay.kube.identity import identity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kuberay.kube.client import Client
+    from kuberay.kube.resources import Resource
+    from kuberay.kube.store import Store
+
+log = structlog.get_logger(__name__)
+
+# Nothing about the object: the same write may succeed in a moment.
+_PASSING = (TransportError, ServiceUnavailable, Timeout, TooManyRequests, Unauthorized)
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Where the objects of a kind are kept, and as what."""
+
+    store: Store[Any]
+    type: Any
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a plan's stages."""
+
+    done: list[Create | Delete] = field(default_factory=list)
+    refused: list[tuple[Create | Delete, str]] = field(default_factory=list)
+    """Actions that the server would not have, with what it said."""
+    interruption: KubeError | None = None
+    """Why the rest was not tried, when that is nobody's fault."""
+
+    @property
+    def tried(self) -> set[str]:
+        """The scopes of which something was tried."""
+        return {action.scope for action in self.done} | {action.scope for action, _ in self.refused}
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """What was refused, in the words of conditions."""
+        return [
+            Refusal(scope=action.scope, reason=refusal_reason(action), message=refusal_message(action, said))
+            for action, said in self.refused
+        ]
+
+
+def refusal_reason(action: Create | Delete) -> str:
+    """The reason of the condition `ReplicaFailure`: `FailedCreateWorkerPod`."""
+    verb = "Create" if isinstance(action, Create) else "Delete"
+    return f"Failed{verb}{action.subject.trouble or action.subject.topic}"
+
+
+def refusal_message(action: Create | Delete, said: str) -> str:
+    """What could not be done, and what the server said to it."""
+    verb = "create" if isinstance(action, Create) else "delete"
+    return f"Failed to {verb} {action.subject.noun} {action.namespace}/{action.name}: {said}"
+
+
+class Actor:
+    """Writes to the Kubernetes API, a bounded number of things at a time.
+
+    :param caches: for each kind that is written, where it is cached.
+    """
+
+    def __init__(self, client: Client, caches: Mapping[Resource, Cache], *, concurrency: int) -> None:
+        self._client = client
+        self._caches = caches
+        self._free = asyncio.Semaphore(concurrency)
+
+    async def run(self, stages: Sequence[Sequence[Create | Delete]], owner_uid: str) -> Outcome:
+        """Carry out stages until one of them does not wholly succeed.
+
+        :param owner_uid: of the object on whose behalf this is done; a name that somebody else has is a refusal.
+        """
+        outcome = Outcome()
+        for stage in stages:
+            async with asyncio.TaskGroup() as group:
+                for action in stage:
+                    group.create_task(self._attempt(action, owner_uid, outcome))
+            if outcome.refused or outcome.interruption is not None:
+                break
+        return outcome
+
+    async def patch_status(self, action: PatchStatus) -> None:
+        """Write a status. An object that is gone, or another one by now, has no need of it.
+
+        :raises KubeError: it was refused, or there was no answer.
+        """
+        cache = self._caches[action.resource]
+        patch = {"metadata": {"uid": action.uid}, "status": dict(action.patch)}
+        try:
+            written = await self._client.patch(
+                action.resource,
+                action.name,
+                patch,
+                namespace=action.namespace,
+                subresource="status",
+                type=cache.type,
+            )
+        except (NotFound, Conflict):
+            return
+        log.info("wrote status", why=action.why)
+        cache.store.wrote(written)
+
+    async def _attempt(self, action: Create | Delete, owner_uid: str, outcome: Outcome) -> None:
+        async with self._free:
+            if outcome.interruption is not None:
+                return
+            try:
+                match action:
+                    case Create():
+                        await self._create(action, owner_uid)
+                    case Delete():
+                        await self._delete(action)
+                    case _:
+                        assert_never(action)
+            except _PASSING as error:
+                outcome.interruption = error
+            except ApiError as error:
+                self._refused(action, str(error), outcome)
+            except NameTaken as error:
+                self._refused(action, str(error), outcome)
+            else:
+                outcome.done.append(action)
+
+    def _refused(self, action: Create | Delete, said: str, outcome: Outcome) -> None:
+        log.warning("refused", what=refusal_message(action, said), why=action.why)
+        outcome.refused.append((action, said))
+
+    async def _create(self, action: Create, owner_uid: str) -> None:
+        cache = self._caches[action.resource]
+        try:
+            made = await self._client.create(action.resource, action.body, namespace=action.namespace, type=cache.type)
+        except AlreadyExists:
+            made = await self._existing(action, owner_uid)
+            if made is None:
+                return
+        else:
+            log.info("created", what=action.subject.noun, name=action.name, why=action.why)
+        cache.store.wrote(made)
+
+    async def _existing(self, action: Create, owner_uid: str) -> Any:
+        """The object that has the name already, if it is the one we meant; `None` when it is gone again."""
+        try:
+            found = await self._client.get(
+                action.resource, action.name, namespace=action.namespace, type=self._caches[action.resource].type
+            )
+        except NotFound:
+            return None
+        owner = found.metadata.controller
+        if owner is None or owner.uid != owner_uid:
+            belongs = f"belongs to {owner.kind} {owner.name}" if owner is not None else "has no owner"
+            raise NameTaken(f"the name is taken: {action.resource.kind} {action.name} exists already and {belongs}")
+        return found
+
+    async def _delete(self, action: Delete) -> None:
+        cache = self._caches[action.resource]
+        try:
+            answer = await self._client.delete(
+                action.resource, action.name, namespace=action.namespace, uid=action.uid, type=cache.type
+            )
+        except (NotFound, Conflict):
+            answer = None  # gone, or another one has its name by now
+        else:
+            log.info("deleted", what=action.subject.noun, name=action.name, why=action.why)
+        if answer is not None and identity(answer).leaving:
+            cache.store.wrote(answer)
+            return
+        known = cache.store.get(action.namespace, action.name)
+        if known is not None and identity(known).uid == action.uid:
+            cache.store.deleted(known)
+
+
+class NameTaken(Exception):
+    """Somebody else's object has the name that ours must have."""

@@ -1,0 +1,261 @@
+"""RayClusters from watch to write: caches, queue, and one pass of observe, decide and act for each name that comes up.
+
+Here is what `decide` must not know of: how fresh the caches are, how often a status may be written, what was refused
+in the passes before. All of it may be lost; it is only memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from kuberay.api.core import Pod, Service
+from kuberay.api.v1 import RayCluster
+from kuberay.build import labels
+from kuberay.controllers import failures
+from kuberay.controllers.act import Actor, Cache
+from kuberay.controllers.announce import announcements
+from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.controllers.plan import Delete, EmitEvent
+from kuberay.controllers.raycluster.decide import decide
+from kuberay.controllers.raycluster.observe import (
+    BY_CLUSTER,
+    BY_OWNER,
+    Seen,
+    cluster_index,
+    cluster_value,
+    observe,
+    owner_index,
+)
+from kuberay.kube.controller import Controller, Result, itself, owner
+from kuberay.kube.identity import identity
+from kuberay.kube.informer import Informer
+from kuberay.kube.queue import Queue
+from kuberay.kube.recorder import Regarding
+from kuberay.kube.resources import PODS, SERVICES
+from kuberay.kube.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kuberay.controllers.failures import Failure
+    from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.plan import Create, Plan
+    from kuberay.kube.client import Client
+    from kuberay.kube.identity import Key
+    from kuberay.kube.recorder import Recorder
+
+log = structlog.get_logger(__name__)
+
+NAME = "raycluster-controller"
+
+_OUR_PODS = f"{labels.NODE_TYPE} in (head,worker,redis-cleanup)"
+_CATCHING_UP = 0.5
+"""Seconds after which a cache that was behind is asked again."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is remembered of one cluster from pass to pass."""
+
+    uid: str
+    failures: dict[str, Failure] = field(default_factory=dict)
+    reported: frozenset[str] = frozenset()
+    status_due: float | None = None
+    """When a status that was held back has to be written."""
+    confirmed_at: str = ""
+    """The version of the cluster at which its Pods were last known to be as cached."""
+
+
+class RayClusterController:
+    """Keeps the RayClusters of one namespace, or of all, as their users want them.
+
+    :param now: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: Recorder,
+        options: ControllerOptions,
+        *,
+        namespace: str | None = None,
+        workers: int = 1,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._options = options
+        self._now = now
+        self._memory: dict[Key, _Memory] = {}
+        self.clusters: Store[RayCluster] = Store()
+        indexes = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
+        self.pods: Store[Pod] = Store(indexes)
+        self.services: Store[Service] = Store(indexes)
+        self._informers: tuple[Informer[RayCluster], Informer[Pod], Informer[Service]] = (
+            Informer(client, RAY_CLUSTERS, self.clusters, type=RayCluster, namespace=namespace),
+            Informer(client, PODS, self.pods, type=Pod, namespace=namespace, labels=_OUR_PODS),
+            Informer(client, SERVICES, self.services, type=Service, namespace=namespace, labels=labels.CLUSTER),
+        )
+        caches = {
+            RAY_CLUSTERS: Cache(self.clusters, RayCluster),
+            PODS: Cache(self.pods, Pod),
+            SERVICES: Cache(self.services, Service),
+        }
+        self._actor = Actor(client, caches, concurrency=options.concurrency)
+        self._controller: Controller[Key] = Controller(NAME, Queue(), self.reconcile, workers=workers)
+        self._controller.watches(self.clusters, itself, when=_is_news)
+        owner_key = owner("RayCluster", "ray.io")
+        self._controller.watches(self.pods, owner_key)
+        self._controller.watches(self.services, owner_key)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything there was at the start is known."""
+        return self.clusters.is_synced and self.pods.is_synced and self.services.is_synced
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps the caches from following the server, if anything."""
+        return [informer.problem for informer in self._informers if informer.problem is not None]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until told to stop; then finish what is under way."""
+        async with asyncio.TaskGroup() as group:
+            following = [group.create_task(informer.run()) for informer in self._informers]
+            stopping = group.create_task(stop.wait())
+            synced = group.create_task(self._synced())
+            await asyncio.wait((stopping, synced), return_when=asyncio.FIRST_COMPLETED)
+            if synced.done():
+                log.info("caches are filled", controller=NAME, clusters=len(self.clusters), pods=len(self.pods))
+                working = group.create_task(self._controller.run())
+                await stopping
+                self._controller.stop()
+                await working
+            synced.cancel()
+            for task in following:
+                task.cancel()
+
+    async def _synced(self) -> None:
+        for informer in self._informers:
+            await informer.synced()
+
+    async def reconcile(self, key: Key) -> Result | None:
+        """One pass: look, decide, act."""
+        cluster = self.clusters.get(key.namespace, key.name)
+        if cluster is None:
+            self._memory.pop(key, None)
+            return None
+        uid = cluster.metadata.uid or ""
+        memory = self._memory.get(key)
+        if memory is None or memory.uid != uid:
+            memory = self._memory[key] = _Memory(uid)
+        seen = observe(cluster, self.pods, self.services, failures=memory.failures, reported=memory.reported)
+        plan = self._decide(seen)
+        stages, is_held_back = await self._fenced(seen, plan, memory)
+        outcome = await self._actor.run(stages, uid)
+        memory.failures = failures.after(
+            memory.failures,
+            outcome.tried,
+            outcome.refusals,
+            generation=cluster.metadata.generation or 0,
+            now=self._now(),
+        )
+        self._emit(cluster, announcements(outcome))
+        if outcome.interruption is not None:
+            raise outcome.interruption
+        has_acted = bool(outcome.done or outcome.refused)
+        has_told, wait = await self._tell(seen, plan, memory, is_outdated=has_acted)
+        if has_acted or has_told:
+            return Result(requeue_after=0.0)
+        waits = [plan.look_again, wait, _CATCHING_UP if is_held_back else None]
+        return Result(requeue_after=min((each for each in waits if each is not None), default=None))
+
+    def _decide(self, seen: Seen) -> Plan:
+        try:
+            return decide(seen, self._options, self._now())
+        except Exception as error:
+            note = f"The operator cannot make sense of this RayCluster ({type(error).__name__}: {error})"
+            self._emit(seen.cluster, [EmitEvent(type="Warning", reason="InternalError", action="Reconcile", note=note)])
+            raise
+
+    async def _fenced(
+        self, seen: Seen, plan: Plan, memory: _Memory
+    ) -> tuple[Sequence[Sequence[Create | Delete]], bool]:
+        """The stages that may be carried out, and whether something was left out for want of fresh knowledge.
+
+        The cache of clusters can be newer than that of Pods: then a smaller number of replicas is known, and Pods that
+        are already gone are not, and a healthy one too many would be chosen to go.
+        """
+        if not any(isinstance(action, Delete) and action.is_fenced for action in plan.actions):
+            return plan.stages, False
+        if await self._knows_its_pods(seen.cluster, memory):
+            return plan.stages, False
+        kept = [
+            [action for action in stage if not (isinstance(action, Delete) and action.is_fenced)]
+            for stage in plan.stages
+        ]
+        return [stage for stage in kept if stage], True
+
+    async def _knows_its_pods(self, cluster: RayCluster, memory: _Memory) -> bool:
+        """Whether the cache of Pods is at least as new as the cluster: by its watch, or by asking once."""
+        version = cluster.metadata.resource_version or ""
+        if self.pods.has_passed(version) or memory.confirmed_at == version:
+            return True
+        page = await self._client.list(
+            PODS, namespace=cluster.namespace, labels=f"{labels.CLUSTER}={cluster.name},{_OUR_PODS}", type=Pod
+        )
+        cached = self.pods.by(BY_CLUSTER, cluster_value(cluster.namespace, cluster.name))
+        if _states(page.items) != _states(cached):
+            log.info("waiting for news of Pods before any is removed", version=version)
+            return False
+        memory.confirmed_at = version
+        return True
+
+    async def _tell(self, seen: Seen, plan: Plan, memory: _Memory, *, is_outdated: bool) -> tuple[bool, float | None]:
+        """Write the status and the events of a plan, if it is time; returns whether it did, and when to look again.
+
+        A status that nobody waits for is held back a little: Pods come and go in flocks, and one write tells of many.
+        """
+        now = self._now()
+        if plan.status is not None:
+            if memory.status_due is None:
+                memory.status_due = now + self._options.status_delay
+            is_due = now >= memory.status_due or (plan.status.is_urgent and not is_outdated)
+            if not is_due:
+                return False, memory.status_due - now
+            await self._actor.patch_status(plan.status)
+        memory.status_due = None
+        self._emit(seen.cluster, plan.events)
+        memory.reported |= {pod.metadata.uid for pod in seen.strangers}
+        return plan.status is not None, None
+
+    def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
+        for event in events:
+            self._recorder.event(
+                Regarding.of(cluster, RAY_CLUSTERS), event.type, event.reason, event.action, event.note
+            )
+
+
+def _is_news(old: RayCluster | None, new: RayCluster | None) -> bool:
+    """Whether a change of a cluster is one that decisions depend on; its status is our own word."""
+    if old is None or new is None:
+        return True
+    before, after = old.metadata, new.metadata
+    return (
+        before.uid != after.uid
+        or before.generation != after.generation
+        or before.deletion_timestamp != after.deletion_timestamp
+        or before.labels != after.labels
+        or before.annotations != after.annotations
+    )
+
+
+def _states(pods: Iterable[Pod]) -> set[tuple[str, str]]:
+    """Which Pods there are, and in which state each."""
+    found = map(identity, pods)
+    return {(each.uid, each.resource_version) for each in found}

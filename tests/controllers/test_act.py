@@ -1,0 +1,208 @@
+"""Plans carried out against an API server, and what is made of its answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from kuberay.api.core import Pod
+from kuberay.controllers.act import Actor, Cache
+from kuberay.controllers.announce import announcements
+from kuberay.controllers.plan import HEAD_POD, WORKER_POD, Create, Delete
+from kuberay.kube.errors import NotFound, TransportError
+from kuberay.kube.resources import PODS
+from kuberay.kube.store import Store
+from tests.controllers.embedded import Meddler, embedded
+
+if TYPE_CHECKING:
+    from kuberay.kube.client import Client
+    from kuberay.kube.transport import Request
+
+OWNER = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rc", "uid": "u-1", "controller": True}
+
+
+def body(name: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "ownerReferences": [OWNER], **metadata},
+        "spec": {"containers": [{"name": "ray", "image": "ray"}]},
+    }
+
+
+def create(name: str, *, scope: str = "head", **metadata: Any) -> Create:
+    return Create(
+        resource=PODS,
+        namespace="default",
+        name=name,
+        body=orjson.dumps(body(name, **metadata)),
+        subject=HEAD_POD,
+        scope=scope,
+        why="it is missing",
+    )
+
+
+def delete(name: str, uid: str) -> Delete:
+    return Delete(
+        resource=PODS,
+        namespace="default",
+        name=name,
+        uid=uid,
+        subject=WORKER_POD,
+        scope="group wg",
+        why="it is too much",
+    )
+
+
+class World:
+    """An actor, its store, and the server behind."""
+
+    def __init__(self, client: Client, meddler: Meddler) -> None:
+        self.client = client
+        self.meddler = meddler
+        self.store: Store[Pod] = Store()
+        self.store.replaced([], "1")
+        self.actor = Actor(client, {PODS: Cache(self.store, Pod)}, concurrency=4)
+
+    async def pod(self, name: str, **metadata: Any) -> Pod:
+        """A Pod that is on the server and in the cache."""
+        made = await self.client.create(PODS, body(name, **metadata), namespace="default", type=Pod)
+        self.store.applied(made)
+        return made
+
+    async def names(self) -> list[str]:
+        return sorted(pod.name for pod in (await self.client.list(PODS, namespace="default", type=Pod)).items)
+
+
+@pytest.fixture
+async def world() -> World:
+    return World(*await embedded())
+
+
+class TestCreating:
+    async def test_what_is_made_is_known_at_once(self, world: World) -> None:
+        outcome = await world.actor.run([[create("a"), create("b")]], "u-1")
+        assert await world.names() == ["a", "b"]
+        assert sorted(pod.name for pod in world.store) == ["a", "b"]
+        assert len(outcome.done) == 2
+
+    async def test_one_of_ours_under_that_name_is_as_good(self, world: World) -> None:
+        await world.client.create(PODS, body("a"), namespace="default")
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        assert len(outcome.done) == 1
+        assert [pod.name for pod in world.store] == ["a"]
+
+    async def test_somebody_elses_under_that_name_is_a_refusal(self, world: World) -> None:
+        await world.client.create(PODS, body("a", ownerReferences=[]), namespace="default")
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        (refusal,) = outcome.refusals
+        assert refusal.reason == "FailedCreateHeadPod"
+        assert "Failed to create head Pod default/a" in refusal.message
+        assert "has no owner" in refusal.message
+
+    async def test_a_lost_answer_is_made_good_by_trying_again(self, world: World) -> None:
+        world.meddler.after = lambda request: TransportError("reset") if request.method == "POST" else None
+        first = await world.actor.run([[create("a")]], "u-1")
+        assert isinstance(first.interruption, TransportError)
+        assert first.refused == []
+        world.meddler.after = lambda _: None
+        await world.actor.run([[create("a")]], "u-1")
+        assert await world.names() == ["a"]
+
+    async def test_a_bad_object_is_a_refusal_that_quotes_the_server(self, world: World) -> None:
+        outcome = await world.actor.run([[create("Not A Name")]], "u-1")
+        assert outcome.done == []
+        assert "Not A Name" in outcome.refusals[0].message
+
+
+class TestDeleting:
+    async def test_what_is_deleted_is_not_seen_any_more(self, world: World) -> None:
+        pod = await world.pod("a")
+        await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
+        with pytest.raises(NotFound):
+            await world.client.get(PODS, "a", namespace="default")
+        assert all(known.is_leaving for known in world.store)
+
+    async def test_one_that_takes_its_time_is_seen_leaving(self, world: World) -> None:
+        pod = await world.pod("a", finalizers=["example.com/hold"])
+        await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
+        (known,) = world.store
+        assert known.is_leaving
+
+    async def test_one_that_is_gone_is_as_good(self, world: World) -> None:
+        pod = await world.pod("a")
+        await world.client.delete(PODS, "a", namespace="default")
+        outcome = await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
+        assert len(outcome.done) == 1
+        assert list(world.store) == []
+
+    async def test_another_one_of_that_name_stays(self, world: World) -> None:
+        pod = await world.pod("a")
+        await world.client.delete(PODS, "a", namespace="default")
+        await world.client.create(PODS, body("a"), namespace="default")
+        outcome = await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
+        assert len(outcome.done) == 1
+        assert await world.names() == ["a"]
+
+
+class TestStages:
+    async def test_a_stage_begins_when_the_one_before_has_succeeded(self, world: World) -> None:
+        await world.actor.run([[create("a")], [create("b")]], "u-1")
+        assert [orjson.loads(each.body or b"")["metadata"]["name"] for each in world.meddler.writes[1:]] == ["a", "b"]
+
+    async def test_a_refusal_ends_it_after_its_stage(self, world: World) -> None:
+        outcome = await world.actor.run([[create("Bad"), create("a")], [create("b")]], "u-1")
+        assert await world.names() == ["a"]
+        assert [action.name for action in outcome.done] == ["a"]
+        assert [action.name for action, _ in outcome.refused] == ["Bad"]
+
+    async def test_a_server_that_cannot_be_reached_ends_it_at_once(self, world: World) -> None:
+        world.meddler.before = lambda _: TransportError("refused")
+        count = len(world.meddler.writes)
+        outcome = await world.actor.run([[create(f"p{number}") for number in range(20)]], "u-1")
+        assert outcome.refused == []
+        assert isinstance(outcome.interruption, TransportError)
+        assert len(world.meddler.writes) - count <= 4
+
+    async def test_no_more_than_allowed_is_under_way(self, world: World) -> None:
+        under_way = most = 0
+
+        def begin(_: Request) -> None:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+
+        def end(_: Request) -> None:
+            nonlocal under_way
+            under_way -= 1
+
+        world.meddler.before = begin
+        world.meddler.after = end
+        await world.actor.run([[create(f"p{number}") for number in range(20)]], "u-1")
+        assert 1 <= most <= 4
+        assert len(await world.names()) == 20
+
+
+class TestAnnouncements:
+    async def test_one_thing_is_told_in_one_sentence(self, world: World) -> None:
+        (event,) = announcements(await world.actor.run([[create("a")]], "u-1"))
+        assert (event.type, event.reason, event.action) == ("Normal", "CreatedHeadPod", "Create")
+        assert event.note == "Created head Pod default/a"
+
+    async def test_many_things_are_one_event(self, world: World) -> None:
+        (event,) = announcements(await world.actor.run([[create(f"p{n:02}") for n in range(20)]], "u-1"))
+        assert event.note.startswith("Created 20 head Pods: default/p")
+        assert event.note.endswith(" and 8 more")
+
+    async def test_a_removal_tells_why(self, world: World) -> None:
+        pod = await world.pod("a")
+        (event,) = announcements(await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1"))
+        assert (event.reason, event.action) == ("DeletedWorkerPod", "Delete")
+        assert event.note == "Deleted worker Pod default/a; it is too much"
+
+    async def test_a_refusal_is_a_warning_with_the_servers_words(self, world: World) -> None:
+        (event,) = announcements(await world.actor.run([[create("Bad")]], "u-1"))
+        assert (event.type, event.reason) == ("Warning", "FailedToCreateHeadPod")
+        assert event.note.startswith("Failed to create head Pod default/Bad; ")
