@@ -8,19 +8,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
 from tests import control_plane
 
 from bench import Figures
@@ -31,15 +26,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 EXAMPLE = ROOT / "examples" / "raycluster.yaml"
-HEAD = (
-    "--head --block --dashboard-agent-listen-port=52365 --dashboard-host=0.0.0.0 --memory=2147483648 "
-    "--metrics-export-port=8080 --num-cpus=1 --object-store-memory=200000000"
-)
-# On one host the workers cannot share the head's fixed ports, so they take free ones; nothing else differs.
-WORKER = (
-    "--address=127.0.0.1:6379 --block --dashboard-agent-listen-port={port} --memory=1073741824 "
-    "--metrics-export-port=0 --num-cpus=1 --object-store-memory=200000000"
-)
 
 
 def main() -> int:
@@ -134,64 +120,7 @@ def apply_to_ready() -> float:
 
 def start_by_hand() -> float:
     """The example's three `ray start` lines, each as soon as it can succeed, until every node is healthy."""
-    with contextlib.ExitStack() as stack:
-        logs = Path(tempfile.mkdtemp(prefix="kuberay-bench-"))
-        stack.callback(shutil.rmtree, logs, ignore_errors=True)
-
-        def start(name: str, line: str) -> None:
-            with (logs / name).open("wb") as output:
-                process = subprocess.Popen(
-                    [str(BIN / "ray"), "start", *line.split()], stdout=output, stderr=output, start_new_session=True
-                )
-            stack.callback(_end, process)
-
-        started = time.perf_counter()
-        start("head", f"{HEAD} --temp-dir={logs}/ray")
-        _until(lambda: run_quietly([str(BIN / "ray"), "health-check", "--address=127.0.0.1:6379"]))
-        start("worker-1", WORKER.format(port=52366))
-        start("worker-2", WORKER.format(port=52367))
-        for port in (52365, 52366, 52367):
-            _until(lambda port=port: answers(f"http://127.0.0.1:{port}/api/healthz"))
-        _until(lambda: alive_nodes("http://127.0.0.1:8265") == 3)
-        return time.perf_counter() - started
-
-
-def run_quietly(command: list[str]) -> bool:
-    return subprocess.run(command, capture_output=True).returncode == 0
-
-
-def answers(url: str) -> bool:
-    with contextlib.suppress(OSError, urllib.error.URLError), urllib.request.urlopen(url, timeout=2) as answer:
-        return bool(answer.status == 200)
-    return False
-
-
-def alive_nodes(dashboard: str) -> int:
-    with (
-        contextlib.suppress(OSError, urllib.error.URLError, KeyError),
-        urllib.request.urlopen(f"{dashboard}/nodes?view=summary", timeout=2) as answer,
-    ):
-        nodes = orjson.loads(answer.read())["data"]["summary"]
-        return sum(node["raylet"].get("state") == "ALIVE" for node in nodes)
-    return 0
-
-
-def _until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("Ray started by hand did not become healthy")
-        time.sleep(0.05)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(timeout=20)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    return float(run([str(ROOT / "bench" / "by_hand.sh"), str(BIN / "ray")]))
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ def _documents(file: str) -> Iterable[Manifest]:
     try:
         while loader.check_node():
             node = loader.get_node()
+            assert node is not None  # check_node said so
             line = node.start_mark.line + 1
             document = loader.construct_document(node)
             if document is not None:

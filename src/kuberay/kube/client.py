@@ -16,7 +16,7 @@ from kuberay import __version__
 from kuberay.kube import request as prepare
 from kuberay.kube.decoding import Page, decoder_for, is_status, refusal
 from kuberay.kube.errors import ApiError, DecodeError
-from kuberay.kube.request import Body, PatchType, Propagation, WriteOptions
+from kuberay.kube.request import Body, FieldValidation, PatchType, Propagation, WriteOptions
 from kuberay.kube.watch import Watch
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ class Client:
         subresource: str | None = None,
         type: type[T] | None = None,
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
     ) -> T:
         """Make an object; the answer is the object as the server stored it.
 
@@ -186,7 +187,7 @@ class Client:
             namespace=namespace,
             name=name,
             subresource=subresource,
-            options=WriteOptions(dry_run=dry_run),
+            options=WriteOptions(dry_run=dry_run, field_validation=field_validation),
         )
         return decoder_for(type).object(await self._send(request))
 
@@ -222,6 +223,7 @@ class Client:
         dry_run: bool = False,
         field_manager: str | None = None,
         force: bool = False,
+        field_validation: FieldValidation | None = None,
     ) -> T:
         """Change parts of an object; the answer is the whole object after it.
 
@@ -229,7 +231,9 @@ class Client:
 
         :raises Conflict: a precondition does not hold.
         """
-        options = WriteOptions(dry_run=dry_run, field_manager=field_manager, force=force)
+        options = WriteOptions(
+            dry_run=dry_run, field_manager=field_manager, force=force, field_validation=field_validation
+        )
         request = prepare.patch(
             resource, name, patch, namespace=namespace, kind=kind, subresource=subresource, options=options
         )

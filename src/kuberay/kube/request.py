@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Body = bytes | dict[str, Any] | list[Any]
 """What can be sent: JSON values, or JSON text that is ready."""
+
+FieldValidation = Literal["Strict", "Warn", "Ignore"]
+"""What becomes of fields that the server does not know: refused, warned of, or dropped."""
 
 _JSON = "application/json"
 
@@ -51,6 +54,7 @@ class WriteOptions:
     field_manager: str | None = None
     force: bool = False
     """Only for apply: take over fields that others own."""
+    field_validation: FieldValidation | None = None
 
     def query(self) -> list[tuple[str, str]]:
         query = []
@@ -60,6 +64,8 @@ class WriteOptions:
             query.append(("fieldManager", self.field_manager))
         if self.force:
             query.append(("force", "true"))
+        if self.field_validation:
+            query.append(("fieldValidation", self.field_validation))
         return query
 
 

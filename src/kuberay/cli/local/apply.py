@@ -11,6 +11,7 @@ import orjson
 
 from kuberay.kube.errors import NotFound
 from kuberay.kube.resources import Resource
+from kuberay.kube.transport import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,12 +27,16 @@ class UnknownKind(Exception):
 
 async def served(client: Client) -> dict[tuple[str, str], Resource]:
     """What the server serves, by (apiVersion, kind)."""
+
+    async def read(path: str) -> Any:
+        return orjson.loads(await client.send(Request("GET", path, headers={"accept": "application/json"})))
+
     groups = [("", "v1", "/api/v1")]
-    for group in (await client.raw("/apis"))["groups"]:
+    for group in (await read("/apis"))["groups"]:
         groups += [(group["name"], each["version"], f"/apis/{each['groupVersion']}") for each in group["versions"]]
     resources = {}
     for group, version, path in groups:
-        for each in (await client.raw(path))["resources"]:
+        for each in (await read(path))["resources"]:
             if "/" not in each["name"]:
                 resource = Resource(group, version, each["name"], each["kind"], each["namespaced"])
                 resources[resource.api_version, resource.kind] = resource

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -20,18 +19,13 @@ if TYPE_CHECKING:
 @click.option("--attached", is_flag=True, help="End when the starter ends.")
 def engine(folder: DataFolder, port: int, report: int, attached: bool) -> None:
     """Run the engine in this process until it is told to stop."""
-    import msgspec
-
-    from kuberay.cli.local.process import Report
-    from kuberay.engine.engine import Settings, run_until_stopped
+    from kuberay.cli.local.process import Report, Starter
+    from kuberay.engine.engine import Settings, run
     from kuberay.engine.errors import EngineError
 
-    def tell(line: Report) -> None:
-        os.write(report, msgspec.json.encode(line) + b"\n")
-        os.close(report)
-
+    starter = Starter(report)
     try:
-        run_until_stopped(Settings(folder=folder, port=port, attached=attached), ready=lambda: tell(Report(ready=True)))
+        run(Settings(folder=folder, port=port, attached=attached), ready=lambda: starter.tell(Report(ready=True)))
     except EngineError as problem:
-        tell(Report(error=str(problem)))
-        raise SystemExit(1) from problem
+        starter.tell(Report(error=str(problem)))
+        raise SystemExit(f"Error: {problem}") from problem

@@ -30,6 +30,21 @@ class Report(msgspec.Struct, omit_defaults=True):
     error: str = ""
 
 
+class Starter:
+    """The process that started this engine; it hears once how that went."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+        os.set_inheritable(descriptor, False)
+
+    def tell(self, report: Report) -> None:
+        """Send the report, unless one was sent before."""
+        if self._descriptor is not None:
+            os.write(self._descriptor, msgspec.json.encode(report) + b"\n")
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
 class EngineProcess:
     """An engine started by this process."""
 
@@ -74,6 +89,10 @@ class EngineProcess:
     def has_ended(self) -> bool:
         """Whether the engine is gone."""
         return self._process.poll() is not None
+
+    def wait(self) -> int:
+        """Wait until it ends by itself; its exit code."""
+        return self._process.wait()
 
     def stop(self) -> None:
         """Stop it in order and wait until it is gone."""

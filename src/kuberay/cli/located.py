@@ -1,0 +1,240 @@
+"""YAML documents with the line of every member, read the way kubectl reads them.
+
+Built on the parser's events and not on its object constructor: values become what JSON has (a date stays text, `1:30`
+is no number), repeated keys are noticed, and neither deep nesting nor aliases that multiply can bring the reader down.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from kuberay.api.problems import child
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DEEPEST = 200
+"""Levels of nesting; no Kubernetes object comes near."""
+LARGEST = 500_000
+"""Values in one document, aliases counted each time they are used."""
+
+_EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
+_TAG = "tag:yaml.org,2002:"
+
+
+class Unreadable(Exception):
+    """Not YAML, or not something JSON can hold; `line` is where."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(slots=True)
+class Document:
+    """A document as JSON values, with where everything stands."""
+
+    value: Any
+    line: int
+    lines: dict[int, dict[str | int, int]] = field(default_factory=dict)
+    """By identity of an object or list: the line of each of its members."""
+    repeated: list[tuple[str, int, int]] = field(default_factory=list)
+    """Keys that stand twice in one mapping: the path, the line, and the line of the first."""
+
+    def line_of(self, path: str) -> int:
+        """The line of a field, or of the nearest thing around it that is there."""
+        value, line, rest = self.value, self.line, path
+        while rest:
+            step = self._step(value, rest)
+            if step is None:
+                return line
+            key, rest = step
+            line = self.lines.get(id(value), {}).get(key, line)
+            value = value[key]
+        return line
+
+    def _step(self, value: Any, path: str) -> tuple[Any, str] | None:
+        """The member a path starts with, and what is left of the path behind it."""
+        keys: Any = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        found = [(written, key) for key in keys if path.startswith(written := child("", key))]
+        for written, key in sorted(found, key=lambda each: -len(each[0])):
+            rest = path[len(written) :]
+            if not rest or rest[0] in ".[":
+                return key, rest.removeprefix(".")
+        return None
+
+
+def read(text: str) -> Iterator[Document]:
+    """The documents of a text, one by one; empty ones are left out.
+
+    :raises Unreadable: when the text goes wrong; documents before that have been handed out.
+    """
+    loader = yaml.CSafeLoader(text)
+    try:
+        while True:
+            event = loader.get_event()
+            if event is None or isinstance(event, yaml.StreamEndEvent):
+                return
+            if isinstance(event, yaml.DocumentStartEvent):
+                document = _Reader(loader).document()
+                if document.value is not None:
+                    yield document
+    except yaml.YAMLError as error:
+        yield from _as_json(text, error)
+    finally:
+        loader.dispose()
+
+
+def _as_json(text: str, error: yaml.YAMLError) -> Iterator[Document]:
+    """JSON may be indented by tabs, which YAML refuses: try it before giving up."""
+    if text.lstrip().startswith("{"):
+        try:
+            yield Document(json.loads(text), 1)
+            return
+        except (ValueError, RecursionError):
+            pass
+    mark = getattr(error, "problem_mark", None)
+    message = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
+    if r"'\t'" in message or "tab character" in message:
+        message += "; indent with spaces, not with tabs"
+    raise Unreadable(mark.line + 1 if mark else 1, f"not YAML: {message}") from error
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection that is being read."""
+
+    value: Any
+    path: str
+    anchor: str | None
+    key: Any = None
+    key_line: int = 0
+    has_key: bool = False
+    size: int = 1
+    merged: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _Reader:
+    """Puts one document together from events."""
+
+    def __init__(self, loader: yaml.CSafeLoader) -> None:
+        self._loader = loader
+        self._resolve: Callable[[type, str, tuple[bool, bool]], str] = loader.resolve
+        self._document = Document(None, 0)
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+
+    def document(self) -> Document:
+        while (event := self._loader.get_event()) is not None and not isinstance(event, yaml.DocumentEndEvent):
+            line = event.start_mark.line + 1
+            self._document.line = self._document.line or line
+            match event:
+                case yaml.ScalarEvent():
+                    self._add(self._scalar(event, line), 1, line, event.anchor)
+                case yaml.AliasEvent():
+                    if event.anchor not in self._anchors:
+                        raise Unreadable(line, f"not YAML: *{event.anchor} refers to itself or to nothing before it")
+                    self._add(*self._anchors[event.anchor], line)
+                case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                    self._start({} if isinstance(event, yaml.MappingStartEvent) else [], line, event.anchor)
+                case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                    self._end(line)
+        return self._document
+
+    def _start(self, value: Any, line: int, anchor: str | None) -> None:
+        if len(self._open) >= DEEPEST:
+            raise Unreadable(line, f"nested deeper than {DEEPEST} levels")
+        around = self._open[-1] if self._open else None
+        if around is not None and isinstance(around.value, dict) and not around.has_key:
+            raise Unreadable(line, "the key of a mapping must be text")
+        path = ""
+        if around is not None:
+            path = child(around.path, len(around.value) if isinstance(around.value, list) else around.key)
+        self._document.lines[id(value)] = {}
+        self._open.append(_Open(value, path, anchor))
+
+    def _end(self, line: int) -> None:
+        closed = self._open.pop()
+        for merged in closed.merged:
+            for key, value in merged.items():
+                closed.value.setdefault(key, value)
+                self._document.lines[id(closed.value)].setdefault(key, line)
+        self._add(closed.value, closed.size, closed.key_line or line, closed.anchor)
+
+    def _add(self, value: Any, size: int, line: int, anchor: str | None = None) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = (value, size)
+        if not self._open:
+            self._document.value = value
+            return
+        around = self._open[-1]
+        around.size += size
+        if around.size > LARGEST:
+            raise Unreadable(line, f"more than {LARGEST} values once its aliases are followed")
+        lines = self._document.lines[id(around.value)]
+        if isinstance(around.value, list):
+            lines.setdefault(len(around.value), line)
+            around.value.append(value)
+        elif not around.has_key:
+            around.key, around.key_line, around.has_key = self._key(value, line), line, True
+        else:
+            self._set(around, lines, value)
+
+    def _key(self, value: Any, line: int) -> str:
+        if isinstance(value, dict | list):
+            raise Unreadable(line, "the key of a mapping must be text")
+        return value if isinstance(value, str) else json.dumps(value)
+
+    def _set(self, around: _Open, lines: dict[str | int, int], value: Any) -> None:
+        key, around.has_key = around.key, False
+        if key == "<<":
+            around.merged += [
+                each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)
+            ]
+            return
+        if key in around.value:
+            self._document.repeated.append((child(around.path, key), around.key_line, lines[key]))
+        else:
+            lines[key] = around.key_line
+        around.value[key] = value
+
+    def _scalar(self, event: Any, line: int) -> Any:
+        """A scalar as JSON has it."""
+        text: str = event.value
+        tag = event.tag
+        if tag is None:
+            # Only what stands without quotes can be anything but text.
+            tag = self._resolve(yaml.ScalarNode, text, (True, False)) if event.implicit[0] else f"{_TAG}str"
+        match tag.removeprefix(_TAG):
+            case "null":
+                return None
+            case "bool":
+                return text.lower() in ("yes", "true", "on", "y")
+            case "int" | "float" if ":" not in text:
+                return _number(text, line)
+            case _:
+                return float(text) if event.implicit[0] and _EXPONENT.fullmatch(text) else text
+
+
+def _number(text: str, line: int) -> int | float | str:
+    plain = text.replace("_", "")
+    if re.fullmatch(r"[-+]?0[0-7]+", plain):
+        return int(plain, 8)
+    try:
+        return int(plain, 0)
+    except ValueError:
+        pass
+    try:
+        number = float(plain)
+    except ValueError:
+        if "inf" in plain.lower() or "nan" in plain.lower():
+            raise Unreadable(line, f"{text} is not a number that JSON has") from None
+        return text
+    if number != number or number in (float("inf"), float("-inf")):
+        raise Unreadable(line, f"{text} is not a number that JSON has")
+    return number
