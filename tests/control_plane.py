@@ -203,10 +203,12 @@ def _rsa_key() -> bytes:
 
 
 def kubectl() -> Path:
-    """The kubectl that was built with the control plane, or the one on PATH.
+    """The kubectl of `$KUBECTL`, the one built with the control plane, or the one on PATH.
 
-    :raises ProgramsMissing: there is neither.
+    :raises ProgramsMissing: there is none.
     """
+    if "KUBECTL" in os.environ:
+        return Path(os.environ["KUBECTL"])
     try:
         return programs() / "kubectl"
     except ProgramsMissing:
