@@ -83,6 +83,7 @@ class TestJsonPatch:
             ({"a": [1]}, {"op": "add", "path": "/a/-1", "value": 2}, {"a": [1, 2]}),
             ({}, {"op": "test", "path": "/a", "value": None}, {}),
             ({}, {"op": "test", "path": "/a"}, {}),
+            ({}, {"op": "copy", "from": "/a", "path": "/b"}, {"b": None}),
         ],
     )
     def test_is_lax_where_kubernetes_is(self, document: Any, operation: dict[str, Any], result: Any) -> None:
@@ -103,7 +104,8 @@ class TestJsonPatch:
             ({"a": 1}, {"op": "test", "path": "/a", "value": 2}),
             ({"a": 1}, {"op": "test", "path": "/a", "value": True}),
             ({}, {"op": "test", "path": "/a/b", "value": None}),
-            ({}, {"op": "copy", "from": "/a", "path": "/b"}),
+            ({}, {"op": "copy", "from": "/a/c", "path": "/b"}),
+            ({}, {"op": "move", "from": "/a", "path": "/b"}),
             ({"a": {}}, {"op": "move", "from": "/a", "path": "/a/b"}),
         ],
     )

@@ -1,8 +1,8 @@
 """Merge patch (RFC 7386) and JSON patch (RFC 6902) on plain JSON values.
 
-JSON patch is as lax as Kubernetes': `replace` of a missing member adds it, a negative index counts from the end, and
-`test` for null holds where nothing is. Nothing here changes its arguments: what a patch touches is copied, the rest
-of the result is shared with them.
+JSON patch is as lax as Kubernetes': `replace` of a missing member adds it, a negative index counts from the end, and a
+missing member is null to `test` and to `copy`. Nothing here changes its arguments: what a patch touches is copied, the
+rest of the result is shared with them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _apply(document: Any, kind: str, path: list[str], operation: Mapping[str, An
                 raise PatchError("the test failed")
             return document
     source = _pointer(0, operation, "from")
-    value = _get(document, source)
+    value = _get(document, source, missing_is_null=kind == "copy")
     if kind == "move":
         if path[: len(source)] == source and len(path) > len(source):
             raise PatchError("a value cannot be moved into itself")
