@@ -93,6 +93,10 @@ class TestWrites:
         assert request.headers["content-type"] == kind.value
         assert request.query == (("dryRun", "All"), ("fieldManager", "me"), ("force", "true"))
 
+    def test_a_write_may_say_what_becomes_of_unknown_fields(self) -> None:
+        options = WriteOptions(field_validation="Strict")
+        assert prepare.create(PODS, {}, namespace="n", options=options).query == (("fieldValidation", "Strict"),)
+
     def test_an_apply_without_a_manager_is_refused_before_it_is_sent(self) -> None:
         with pytest.raises(ValueError, match="needs a field_manager"):
             prepare.patch(PODS, "a", {}, namespace="n", kind=PatchType.APPLY, options=NOTHING)
