@@ -68,6 +68,8 @@ def problems(value: Any, schema: Schema, before: Any = None, path: str = "") -> 
 
     :param before: the value that this one replaces, for rules about changes.
     """
+    if "type" not in schema and not _is_int_or_string(schema):
+        return
     if value is None:
         if not schema.get("nullable"):
             yield Problem(path, f"expected {_expected(schema)}, got null")

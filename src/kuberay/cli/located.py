@@ -16,14 +16,13 @@ import yaml
 from kuberay.api.problems import child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 DEEPEST = 200
 """Levels of nesting; no Kubernetes object comes near."""
 LARGEST = 500_000
 """Values in one document, aliases counted each time they are used."""
 
-_EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -45,6 +44,8 @@ class Document:
     """By identity of an object or list: the line of each of its members."""
     repeated: list[tuple[str, int, int]] = field(default_factory=list)
     """Keys that stand twice in one mapping: the path, the line, and the line of the first."""
+    doubtful: list[tuple[str, int, str]] = field(default_factory=list)
+    """Values without quotes that are text to most readers and a boolean to kubectl: the path, the line, the text."""
 
     def line_of(self, path: str) -> int:
         """The line of a field, or of the nearest thing around it that is there."""
@@ -100,9 +101,12 @@ def _as_json(text: str, error: yaml.YAMLError) -> Iterator[Document]:
             pass
     mark = getattr(error, "problem_mark", None)
     message = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
-    if r"'\t'" in message or "tab character" in message:
+    lines = text.splitlines() or [""]
+    # What is missing at the end is told for the line behind the last.
+    line = min(mark.line + 1 if mark else 1, len(lines))
+    if re.match(r"\s*\t", lines[line - 1]):
         message += "; indent with spaces, not with tabs"
-    raise Unreadable(mark.line + 1 if mark else 1, f"not YAML: {message}") from error
+    raise Unreadable(line, f"not YAML: {message}") from error
 
 
 @dataclass(slots=True)
@@ -111,6 +115,7 @@ class _Open:
 
     value: Any
     path: str
+    line: int
     anchor: str | None
     key: Any = None
     key_line: int = 0
@@ -124,18 +129,20 @@ class _Reader:
 
     def __init__(self, loader: yaml.CSafeLoader) -> None:
         self._loader = loader
-        self._resolve: Callable[[type, str, tuple[bool, bool]], str] = loader.resolve
         self._document = Document(None, 0)
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
 
     def document(self) -> Document:
         while (event := self._loader.get_event()) is not None and not isinstance(event, yaml.DocumentEndEvent):
-            line = event.start_mark.line + 1
+            line = event.start_mark.line + 1 if event.start_mark else 0
             self._document.line = self._document.line or line
             match event:
                 case yaml.ScalarEvent():
-                    self._add(self._scalar(event, line), 1, line, event.anchor)
+                    if event.value in _DOUBTFUL and event.implicit[0] and self._open and self._open[-1].has_key:
+                        path = child(self._open[-1].path, self._open[-1].key)
+                        self._document.doubtful.append((path, line, event.value))
+                    self._add(_scalar(event, line), 1, line, event.anchor)
                 case yaml.AliasEvent():
                     if event.anchor not in self._anchors:
                         raise Unreadable(line, f"not YAML: *{event.anchor} refers to itself or to nothing before it")
@@ -143,7 +150,7 @@ class _Reader:
                 case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                     self._start({} if isinstance(event, yaml.MappingStartEvent) else [], line, event.anchor)
                 case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                    self._end(line)
+                    self._end()
         return self._document
 
     def _start(self, value: Any, line: int, anchor: str | None) -> None:
@@ -156,15 +163,15 @@ class _Reader:
         if around is not None:
             path = child(around.path, len(around.value) if isinstance(around.value, list) else around.key)
         self._document.lines[id(value)] = {}
-        self._open.append(_Open(value, path, anchor))
+        self._open.append(_Open(value, path, line, anchor))
 
-    def _end(self, line: int) -> None:
+    def _end(self) -> None:
         closed = self._open.pop()
         for merged in closed.merged:
             for key, value in merged.items():
                 closed.value.setdefault(key, value)
-                self._document.lines[id(closed.value)].setdefault(key, line)
-        self._add(closed.value, closed.size, closed.key_line or line, closed.anchor)
+                self._document.lines[id(closed.value)].setdefault(key, closed.line)
+        self._add(closed.value, closed.size, closed.line, closed.anchor)
 
     def _add(self, value: Any, size: int, line: int, anchor: str | None = None) -> None:
         if anchor is not None:
@@ -203,38 +210,42 @@ class _Reader:
             lines[key] = around.key_line
         around.value[key] = value
 
-    def _scalar(self, event: Any, line: int) -> Any:
-        """A scalar as JSON has it."""
-        text: str = event.value
-        tag = event.tag
-        if tag is None:
-            # Only what stands without quotes can be anything but text.
-            tag = self._resolve(yaml.ScalarNode, text, (True, False)) if event.implicit[0] else f"{_TAG}str"
-        match tag.removeprefix(_TAG):
-            case "null":
-                return None
-            case "bool":
-                return text.lower() in ("yes", "true", "on", "y")
-            case "int" | "float" if ":" not in text:
-                return _number(text, line)
-            case _:
-                return float(text) if event.implicit[0] and _EXPONENT.fullmatch(text) else text
+
+def _scalar(event: yaml.ScalarEvent, line: int) -> Any:
+    """A scalar as kubectl sends it: only what stands without quotes, or says so by a tag, is anything but text."""
+    text: str = event.value
+    tag = event.tag
+    if tag in (None, "!"):
+        plain = tag is None and event.implicit[0]
+        return _resolved(text, line) if plain else text
+    return _resolved(text, line) if tag.removeprefix(_TAG) in ("null", "bool", "int", "float") else text
 
 
-def _number(text: str, line: int) -> int | float | str:
-    plain = text.replace("_", "")
-    if re.fullmatch(r"[-+]?0[0-7]+", plain):
-        return int(plain, 8)
-    try:
-        return int(plain, 0)
-    except ValueError:
-        pass
-    try:
-        number = float(plain)
-    except ValueError:
-        if "inf" in plain.lower() or "nan" in plain.lower():
-            raise Unreadable(line, f"{text} is not a number that JSON has") from None
+def _resolved(text: str, line: int) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
         return text
-    if number != number or number in (float("inf"), float("-inf")):
+    digits = text.replace("_", "")
+    if _OCTAL.fullmatch(digits):
+        return int(digits, 8)
+    if _INTEGER.fullmatch(digits):
+        return int(digits, 0)
+    if _FLOAT.fullmatch(digits):
+        number = float(digits)
+        return text if number in (float("inf"), float("-inf")) else number
+    if _NO_NUMBER.fullmatch(text):
         raise Unreadable(line, f"{text} is not a number that JSON has")
-    return number
+    return text
+
+
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(["", "~", "null", "Null", "NULL"]),
+    **dict.fromkeys(["yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),
+    **dict.fromkeys(["no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
+}
+_DOUBTFUL = frozenset("yYnN")
+_OCTAL = re.compile(r"[-+]?0[0-7]+")
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")

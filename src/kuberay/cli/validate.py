@@ -157,10 +157,17 @@ def _judge(file: str, document: Document, prefix: str, value: Any, rules: Rules)
     said = metadata if isinstance(metadata, dict) else {}
     name = said.get("name") or said.get("generateName") or "?"
     kind = value["kind"]
-    for path, line, first in document.repeated:
+    notes = [
+        (path, line, f"stands here twice, first in line {first}", "error") for path, line, first in document.repeated
+    ]
+    notes += [
+        (path, line, f"kubectl takes {text} without quotes for a boolean; write '{text}'", "warning")
+        for path, line, text in document.doubtful
+    ]
+    for path, line, message, severity in notes:
         if not prefix or path.startswith((f"{prefix}.", f"{prefix}[")):
             where = path.removeprefix(prefix).removeprefix(".")
-            yield Finding(file, line, kind, str(name), where, f"stands here twice, first in line {first}", "error")
+            yield Finding(file, line, kind, str(name), where, message, severity)
     for problem in object_problems(value, rules):
         yield finding(problem, kind, str(name))
 

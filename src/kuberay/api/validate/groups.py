@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.api import names, templates, versions
 from kuberay.api.problems import Problem, child, warning
+from kuberay.kube import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,11 @@ def _shared_problems(group: HeadGroupSpec | WorkerGroupSpec, path: str) -> Itera
             f"{path}.resources",
             f"resources are also set by rayStartParams ({', '.join(both)}); use only one of the two",
         )
+    for name, amount in group.resources.items():
+        try:
+            quantity.parse(amount)
+        except ValueError as error:
+            yield warning(child(f"{path}.resources", name), f"is ignored: {error}")
     if "labels" in params:
         yield Problem(f"{path}.rayStartParams.labels", "is not supported; use the group's field labels")
     for key, value in group.labels.items():
