@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from kuberay.api.templates import mapping, text
 from kuberay.build import container, labels, names, probes, start_command, wait_gcs
 from kuberay.build.revision import revision
 from kuberay.kube import quantity
@@ -48,11 +49,9 @@ def head(cluster: RayCluster, options: BuildOptions) -> PodTemplate:
     """The head Pod. Its name is fixed, unless options say that names are generated."""
     group = cluster.spec.head_group_spec
     template, metadata = _template(cluster, group, names.HEAD, names.HEAD_GROUP)
-    name = (group.template.get("metadata") or {}).get("name")
-    if name:
+    name = head_name(cluster, options)
+    if name is not None:
         metadata["name"] = name
-    elif options.deterministic_head_name:
-        metadata["name"] = names.head_pod(cluster)
     if not options.deterministic_head_name:
         metadata["generateName"] = names.head_generate_name(cluster)
     annotations = metadata["annotations"]
@@ -60,6 +59,14 @@ def head(cluster: RayCluster, options: BuildOptions) -> PodTemplate:
     annotations[labels.RECREATE_HASH] = revision(cluster.spec)
     annotations[labels.KUBERAY_VERSION] = options.version
     return _finish(cluster, group, names.HEAD, template, metadata, options)
+
+
+def head_name(cluster: RayCluster, options: BuildOptions) -> str | None:
+    """The name that the head must have: the user's, or else ours; `None` when it is generated."""
+    given = text(mapping(cluster.spec.head_group_spec.template, "metadata"), "name")
+    if given:
+        return given
+    return names.head_pod(cluster) if options.deterministic_head_name else None
 
 
 def worker(cluster: RayCluster, group: WorkerGroupSpec, options: BuildOptions) -> PodTemplate:

@@ -1,6 +1,6 @@
 """How the operator's log is written: one JSON object a line, or a line for people.
 
-Field names are those of KubeRay's log (`level`, `ts`, `logger`, `msg`), so that what collects it goes on working.
+Field names are those of KubeRay's log (`level`, `ts`, `msg`), so that what collects it goes on working.
 """
 
 from __future__ import annotations

@@ -1,0 +1,214 @@
+"""RayClusters on an API server: brought up, scaled, repaired, suspended and removed.
+
+Every test runs on the embedded API server and on a real kube-apiserver.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.controllers.options import ControllerOptions
+from kuberay.kube.resources import PODS, SERVICES
+from kuberay.sim.kubelet import Fate
+from tests.build.clusters import group
+from tests.operator.world import World, living, operating
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from kuberay.api.core import Pod
+    from kuberay.kube.client import Client
+
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+async def world(api: Client) -> AsyncIterator[World]:
+    async with living(api) as world, operating(api, world.namespace):
+        yield world
+
+
+class TestBringUp:
+    async def test_a_cluster_becomes_ready(self, world: World) -> None:
+        await world.apply(groups=[group(replicas=2)])
+        await world.ready(2)
+        status = (await world.cluster()).status
+        assert status.head is not None
+        assert status.head.pod_name == "rc-head"
+        assert status.head.service_name == "rc-head-svc"
+        assert status.head.pod_ip
+        assert status.endpoints["dashboard"] == "8265"
+        assert status.observed_generation == 1
+        assert [(each.type, each.status) for each in status.conditions] == [
+            ("HeadPodReady", "True"),
+            ("RayClusterProvisioned", "True"),
+            ("RayClusterSuspended", "False"),
+            ("RayClusterSuspending", "False"),
+        ]
+
+    async def test_its_events_tell_what_was_made(self, world: World) -> None:
+        await world.apply(groups=[group(replicas=2)])
+        space = world.namespace
+        assert await world.has_event("CreatedService") == f"Created service {space}/rc-head-svc"
+        assert await world.has_event("CreatedHeadPod") == f"Created head Pod {space}/rc-head"
+        note = await world.has_event("CreatedWorkerPod")
+        assert note.startswith(f"Created 2 worker Pods: {space}/rc-wg-worker-")
+
+    async def test_many_clusters_side_by_side(self, world: World) -> None:
+        names = [f"rc-{number}" for number in range(10)]
+        for name in names:
+            await world.apply(name, groups=[group(replicas=2)])
+        for name in names:
+            await world.ready(2, name)
+
+    async def test_a_head_that_is_not_ready_yet_is_said_to_be_so(self, world: World) -> None:
+        world.kubelet.fate = lambda pod: Fate.UNREADY if pod.name == "rc-head" else Fate.RUNNING
+        await world.apply()
+        await world.condition("HeadPodReady", "False")
+        world.kubelet.fate = lambda _: Fate.RUNNING
+        world.kubelet.look_again()
+        await world.ready(1)
+
+
+class TestScaling:
+    async def test_out_and_in(self, world: World) -> None:
+        await world.apply(groups=[group(replicas=2)])
+        await world.ready(2)
+        two = {pod.metadata.uid for pod in await world.pods("worker")}
+        await world.scale(3)
+        await world.ready(3)
+        assert two < {pod.metadata.uid for pod in await world.pods("worker")}
+        await world.scale(1)
+        await world.ready(1)
+        assert {pod.metadata.uid for pod in await world.pods("worker")} < two
+
+    async def test_a_group_that_is_removed_from_the_spec_goes(self, world: World) -> None:
+        await world.apply(groups=[group("a"), group("b")])
+        await world.ready(2)
+        await world.patch({"spec": {"workerGroupSpecs": [group("a")]}})
+        await world.ready(1)
+        assert [pod.metadata.labels["ray.io/group"] for pod in await world.pods("worker")] == ["a"]
+        assert "no longer in the spec" in await world.has_event("DeletedWorkerPod")
+
+
+class TestRepair:
+    async def test_a_dead_worker_is_replaced(self, world: World) -> None:
+        await world.apply()
+        await world.ready(1)
+        (victim,) = await world.pods("worker")
+        kill(world, victim)
+
+        async def is_replaced() -> bool:
+            uids = [pod.metadata.uid for pod in await world.pods("worker")]
+            return len(uids) == 1 and uids != [victim.metadata.uid]
+
+        await world.becomes(is_replaced)
+        await world.ready(1)
+        assert victim.name in await world.has_event("DeletedWorkerPod")
+
+    async def test_a_dead_head_is_replaced_under_its_name(self, world: World) -> None:
+        await world.apply()
+        await world.ready(1)
+        (victim,) = await world.pods("head")
+        kill(world, victim)
+        await world.is_replaced(PODS, "rc-head", victim.metadata.uid)
+
+    async def test_a_pod_that_somebody_deletes_comes_back(self, world: World) -> None:
+        await world.apply()
+        await world.ready(1)
+        old = await world.uid(PODS, "rc-head")
+        await world.delete(PODS, "rc-head")
+        await world.is_replaced(PODS, "rc-head", old or "")
+
+    async def test_a_service_that_somebody_deletes_comes_back(self, world: World) -> None:
+        await world.apply()
+        await world.ready(1)
+        old = await world.uid(SERVICES, "rc-head-svc")
+        await world.delete(SERVICES, "rc-head-svc")
+        await world.is_replaced(SERVICES, "rc-head-svc", old or "")
+
+
+class TestDeletion:
+    async def test_a_cluster_that_goes_takes_everything_with_it(self, world: World) -> None:
+        await world.apply()
+        await world.ready(1)
+        await world.delete(RAY_CLUSTERS, "rc")
+
+        async def is_gone() -> bool:
+            left = [await world.uid(RAY_CLUSTERS, "rc"), await world.uid(SERVICES, "rc-head-svc")]
+            return left == [None, None] and not await world.pods()
+
+        await world.becomes(is_gone)
+
+    async def test_a_cluster_that_is_made_again_at_once_has_one_head(self, world: World) -> None:
+        await world.apply()
+        await world.ready(1)
+        old = await world.uid(PODS, "rc-head")
+        await world.delete(RAY_CLUSTERS, "rc")
+        await world.apply()
+        await world.is_replaced(PODS, "rc-head", old or "")
+        await world.ready(1)
+
+
+class TestSuspension:
+    async def test_a_suspended_cluster_has_no_pods_and_comes_back(self, world: World) -> None:
+        await world.apply()
+        await world.ready(1)
+        await world.patch({"spec": {"suspend": True}})
+        await world.condition("RayClusterSuspended")
+        assert await world.pods() == []
+        assert (await world.cluster()).status.state == "suspended"
+        await world.patch({"spec": {"suspend": False}})
+        await world.ready(1)
+
+
+class TestBadInput:
+    async def test_an_invalid_spec_is_told_and_starts_nothing(self, world: World) -> None:
+        await world.apply(groups=[group("a"), group("a")])
+        found = await world.condition("Blocked")
+        assert found.reason == "InvalidRayClusterSpec"
+        assert "spec.workerGroupSpecs[1].groupName" in found.message
+        assert "spec.workerGroupSpecs[1].groupName" in await world.has_event("InvalidRayClusterSpec")
+        assert await world.pods() == []
+        await world.patch({"spec": {"workerGroupSpecs": [group("a")]}})
+        await world.ready(1)
+        assert "Blocked" not in [each.type for each in (await world.cluster()).status.conditions]
+
+    async def test_a_feature_that_is_not_there_yet_is_told(self, world: World) -> None:
+        await world.apply(enableInTreeAutoscaling=True)
+        found = await world.condition("Blocked")
+        assert found.reason == "NotSupportedYet"
+        assert "spec.enableInTreeAutoscaling" in found.message
+        assert await world.pods() == []
+
+    async def test_others_are_not_affected(self, world: World) -> None:
+        await world.apply("bad", groups=[group("a"), group("a")])
+        await world.apply("good")
+        await world.ready(1, "good")
+
+
+class TestRestart:
+    async def test_an_operator_that_is_restarted_in_the_middle_goes_on(self, api: Client) -> None:
+        async with living(api) as world:
+            await world.apply(groups=[group(replicas=6)])
+            async with operating(api, world.namespace):
+
+                async def has_begun() -> bool:
+                    return bool(await world.pods())
+
+                await world.becomes(has_begun)
+            async with operating(api, world.namespace):
+                await world.ready(6)
+            await world.scale(3)
+            async with operating(api, world.namespace, ControllerOptions(status_delay=0.05)):
+                await world.ready(3)
+
+
+def kill(world: World, victim: Pod) -> None:
+    """Let a Pod end in failure, and no other."""
+    world.kubelet.fate = lambda pod: Fate.FAILED if pod.metadata.uid == victim.metadata.uid else Fate.RUNNING
+    world.kubelet.look_again()

@@ -1,0 +1,53 @@
+"""Switches of the environment, with KubeRay's names and rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from kuberay.operator.settings import from_environment
+
+
+class TestDefaults:
+    def test_an_empty_environment_means_the_defaults(self) -> None:
+        build = from_environment({}).controllers.build
+        assert build.init_container_injection
+        assert build.probes_injection
+        assert build.deterministic_head_name
+        assert not build.login_shell
+        assert not build.head_cluster_ip_service
+        assert build.cluster_domain == "cluster.local"
+
+    def test_an_empty_domain_means_the_default(self) -> None:
+        assert from_environment({"CLUSTER_DOMAIN": ""}).controllers.build.cluster_domain == "cluster.local"
+        assert from_environment({"CLUSTER_DOMAIN": "corp"}).controllers.build.cluster_domain == "corp"
+
+
+class TestSwitches:
+    @pytest.mark.parametrize(
+        ("variable", "option"),
+        [
+            ("ENABLE_INIT_CONTAINER_INJECTION", "init_container_injection"),
+            ("ENABLE_PROBES_INJECTION", "probes_injection"),
+            ("ENABLE_DETERMINISTIC_HEAD_POD_NAME", "deterministic_head_name"),
+        ],
+    )
+    @pytest.mark.parametrize(("value", "expected"), [("false", False), ("FALSE", False), ("0", True), ("", True)])
+    def test_only_false_switches_these_off(self, variable: str, option: str, value: str, expected: bool) -> None:
+        assert getattr(from_environment({variable: value}).controllers.build, option) is expected
+
+    @pytest.mark.parametrize(
+        ("variable", "option"),
+        [("ENABLE_LOGIN_SHELL", "login_shell"), ("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE", "head_cluster_ip_service")],
+    )
+    @pytest.mark.parametrize(("value", "expected"), [("true", True), ("True", True), ("1", False), ("", False)])
+    def test_only_true_switches_these_on(self, variable: str, option: str, value: str, expected: bool) -> None:
+        assert getattr(from_environment({variable: value}).controllers.build, option) is expected
+
+
+class TestResync:
+    @pytest.mark.parametrize(
+        ("text", "seconds"), [(None, 300.0), ("60", 60.0), ("abc", 300.0), ("", 300.0), ("0", None), ("-5", None)]
+    )
+    def test_ex05_it_follows_the_variable(self, text: str | None, seconds: float | None) -> None:
+        environment = {} if text is None else {"RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": text}
+        assert from_environment(environment).controllers.resync == seconds
