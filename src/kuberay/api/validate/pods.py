@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kuberay.api import names, templates
+from kuberay.api import kubernetes, names, structural, templates
 from kuberay.api.problems import Problem, child
 from kuberay.kube import quantity
 
@@ -16,6 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kuberay.api.v1 import RayClusterSpec
+
+
+def shape_problems(spec: RayClusterSpec, path: str = "spec") -> list[Problem]:
+    """What the full CRD refuses in Pod templates and the head Service, and the slim CRD lets through.
+
+    For an operator that may run beside either: it tells what would otherwise be dropped in silence or refused later.
+    """
+    head, groups = spec.head_group_spec, spec.worker_group_specs
+    parts = [("PodTemplateSpec", head.template, f"{path}.headGroupSpec.template")]
+    if head.head_service is not None:
+        parts.append(("Service", head.head_service, f"{path}.headGroupSpec.headService"))
+    parts += [
+        ("PodTemplateSpec", group.template, f"{path}.workerGroupSpecs[{index}].template")
+        for index, group in enumerate(groups)
+    ]
+    found: list[Problem] = []
+    for kind, value, where in parts:
+        schema = kubernetes.embedded(kind)
+        found += structural.problems(structural.defaulted(value, schema), schema, path=where)
+    return found
 
 
 def cluster_pod_problems(spec: RayClusterSpec, path: str) -> Iterator[Problem]:
