@@ -52,12 +52,10 @@ def decode_object(body: bytes | None, content_type: str, *, wanted: str) -> Obje
     return obj
 
 
-def apply_patch(current: Object, body: bytes | None, content_type: str) -> Object:
-    """The object after a patch, sharing nothing with the one before.
+def patch_type(content_type: str) -> str:
+    """The kind of patch.
 
-    :raises UnsupportedMediaType: a kind of patch that is not served; names the kinds that are.
-    :raises BadRequest: not a patch.
-    :raises Invalid: a patch that does not fit the object.
+    :raises UnsupportedMediaType: one that is not served; names those that are.
     """
     kind = media_type(content_type)
     if kind not in (_JSON_PATCH, _MERGE_PATCH):
@@ -66,6 +64,15 @@ def apply_patch(current: Object, body: bytes | None, content_type: str) -> Objec
             f"this API server does not serve {what}: send {_MERGE_PATCH} (`kubectl patch --type=merge`) or"
             f" {_JSON_PATCH} (`kubectl patch --type=json`), or replace the object (`kubectl replace -f FILE`)"
         )
+    return kind
+
+
+def apply_patch(current: Object, body: bytes | None, kind: str) -> Object:
+    """The object after a patch of a `patch_type`, sharing nothing with the one before.
+
+    :raises BadRequest: not a patch.
+    :raises Invalid: a patch that does not fit the object.
+    """
     patch = _parse(body or b"", "error decoding patch")
     try:
         if kind == _JSON_PATCH:

@@ -6,6 +6,7 @@ A request is worked on without interruption and then waits until what it saw and
 
 from __future__ import annotations
 
+import logging
 import random
 import uuid
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import structlog
 
 from kuberay.engine.apiserver import answers, bodies, pods
 from kuberay.engine.apiserver.answers import Form, StreamAnswer, json_answer, list_answer, object_answer
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from kuberay.engine.streams import PodStreams
     from kuberay.kube.transport import Request
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 KUBERNETES_VERSION = "1.36.3"
 """The version whose behaviour is imitated; clients choose features by it."""
@@ -118,7 +118,7 @@ class ApiServer:
         except ApiError as error:
             return answers.refusal(error)
         except Exception:
-            log.exception("request failed", method=request.method, path=request.path, user=user.name)
+            log.exception("%s %s of %s failed", request.method, request.path, user.name)
             return answers.refusal(InternalError(f"{request.method} {request.path} failed inside the API server"))
         return answer
 
@@ -315,8 +315,9 @@ class ApiServer:
         return self._shown(request, target.kind, changed, warnings=warnings)
 
     def _patch(self, request: Request, target: Target, query: Query) -> Response:
+        patch_type = bodies.patch_type(request.headers.get("content-type", ""))
         entry = self._objects.get(target.kind, target.namespace or "", target.name)
-        patched = bodies.apply_patch(target.kind.view(entry.obj), request.body, request.headers.get("content-type", ""))
+        patched = bodies.apply_patch(target.kind.view(entry.obj), request.body, patch_type)
         obj, warnings = self._pruned(patched, target.kind, query, [])
         changed = self._objects.update(target.kind, entry, obj, subresource=target.subresource, dry_run=query.dry_run)
         return self._shown(request, target.kind, changed, warnings=warnings)
