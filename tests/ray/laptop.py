@@ -87,7 +87,7 @@ def run_on_every_node(dashboard: str) -> set[str]:
         "tasks = [where.options(scheduling_strategy=On(n['NodeID'], soft=False)).remote() for n in alive]; "
         "print('ran on', *sorted(ray.get(tasks, timeout=90)))"
     )
-    submit = [str(BIN / "ray"), "job", "submit", f"--address={dashboard}", "--", "python", "-c", f'"{script}"']
+    submit = [str(BIN / "ray"), "job", "submit", f"--address={dashboard}", "--", "python", "-c", script]
     output = _run(submit, timeout=180).stdout
     found = re.search(r"ran on (.+)", output)
     assert found, output
