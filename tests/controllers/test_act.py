@@ -153,10 +153,15 @@ class TestStages:
         assert [orjson.loads(each.body or b"")["metadata"]["name"] for each in world.meddler.writes[1:]] == ["a", "b"]
 
     async def test_a_refusal_ends_it_after_its_stage(self, world: World) -> None:
-        outcome = await world.actor.run([[create("Bad"), create("a")], [create("b")]], "u-1")
+        outcome = await world.actor.run([[create("Bad"), create("a", scope="other")], [create("b")]], "u-1")
         assert await world.names() == ["a"]
         assert [action.name for action in outcome.done] == ["a"]
         assert [action.name for action, _ in outcome.refused] == ["Bad"]
+
+    async def test_what_is_refused_to_one_is_not_asked_for_the_next(self, world: World) -> None:
+        count = len(world.meddler.writes)
+        await world.actor.run([[create(f"Bad{number}") for number in range(20)]], "u-1")
+        assert len(world.meddler.writes) - count <= 4
 
     async def test_a_server_that_cannot_be_reached_ends_it_at_once(self, world: World) -> None:
         world.meddler.before = lambda _: TransportError("refused")

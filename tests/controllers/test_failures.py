@@ -8,7 +8,7 @@ QUOTA = Refusal(scope="group a", reason="FailedCreateWorkerPod", message="exceed
 
 
 def again(failures: dict[str, Failure], now: float, generation: int = 1) -> dict[str, Failure]:
-    return after(failures, {"group a"}, [QUOTA], generation=generation, now=now)
+    return after(failures, set(), [QUOTA], generation=generation, now=now)
 
 
 class TestWaiting:
@@ -34,15 +34,15 @@ class TestWaiting:
 
 
 class TestSettling:
-    def test_a_scope_that_succeeded_is_forgotten(self) -> None:
-        assert after(again({}, now=0.0), {"group a"}, [], generation=1, now=1.0) == {}
+    def test_a_scope_in_which_nothing_is_left_to_do_is_forgotten(self) -> None:
+        assert after(again({}, now=0.0), set(), [], generation=1, now=1.0) == {}
 
     def test_a_scope_that_was_not_tried_is_remembered(self) -> None:
         failures = again({}, now=0.0)
-        assert after(failures, {"head"}, [], generation=1, now=1.0) == failures
+        assert after(failures, {"group a"}, [], generation=1, now=1.0) == failures
 
     def test_the_first_refusal_of_a_scope_speaks_for_it(self) -> None:
         other = Refusal(scope="group a", reason="FailedCreateWorkerPod", message="another")
-        failures = after({}, {"group a"}, [QUOTA, other], generation=1, now=0.0)
+        failures = after({}, set(), [QUOTA, other], generation=1, now=0.0)
         assert failures["group a"].message == "exceeded quota"
         assert failures["group a"].attempts == 1

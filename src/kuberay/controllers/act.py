@@ -64,7 +64,12 @@ class Outcome:
     @property
     def tried(self) -> set[str]:
         """The scopes of which something was tried."""
-        return {action.scope for action in self.done} | {action.scope for action, _ in self.refused}
+        return {action.scope for action in self.done} | self.refused_scopes
+
+    @property
+    def refused_scopes(self) -> set[str]:
+        """The scopes in which something was refused."""
+        return {action.scope for action, _ in self.refused}
 
     @property
     def refusals(self) -> list[Refusal]:
@@ -135,8 +140,8 @@ class Actor:
 
     async def _attempt(self, action: Create | Delete, owner_uid: str, outcome: Outcome) -> None:
         async with self._free:
-            if outcome.interruption is not None:
-                return
+            if outcome.interruption is not None or action.scope in outcome.refused_scopes:
+                return  # what was refused to one would be refused to the next
             try:
                 match action:
                     case Create():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 60.0
@@ -45,26 +45,29 @@ class Refusal:
 
 def after(
     failures: Mapping[str, Failure],
-    tried: Iterable[str],
+    unresolved: Container[str],
     refused: Iterable[Refusal],
     *,
     generation: int,
     now: float,
 ) -> dict[str, Failure]:
-    """The failures after another attempt: those of scopes that were tried are settled or counted up."""
-    result = {scope: failure for scope, failure in failures.items() if scope not in set(tried)}
+    """The failures after another pass.
+
+    :param unresolved: scopes that were not tried although something is to be done there. A failure of any other scope
+        is settled: it succeeded, or nobody wants it any more.
+    """
+    result = {scope: failure for scope, failure in failures.items() if scope in unresolved}
     for refusal in refused:
-        earlier = failures.get(refusal.scope)
         if refusal.scope in result:
             continue  # the first refusal of a pass speaks for its scope
+        earlier = failures.get(refusal.scope)
         attempts = earlier.attempts + 1 if earlier is not None and earlier.generation == generation else 1
-        wait = min(FIRST_WAIT * 2 ** (attempts - 1), LONGEST_WAIT)
         result[refusal.scope] = Failure(
             scope=refusal.scope,
             reason=refusal.reason,
             message=refusal.message,
             generation=generation,
             attempts=attempts,
-            retry_at=now + wait,
+            retry_at=now + min(FIRST_WAIT * 2 ** min(attempts - 1, 16), LONGEST_WAIT),
         )
     return result

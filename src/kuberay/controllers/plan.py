@@ -97,6 +97,8 @@ class Plan:
     stages: tuple[tuple[Create | Delete, ...], ...] = ()
     status: PatchStatus | None = None
     events: tuple[EmitEvent, ...] = ()
+    held: frozenset[str] = frozenset()
+    """Scopes that were refused lately and are not tried yet."""
     look_again: float | None = None
     """Seconds after which time alone may have changed what is to be done."""
 

@@ -63,6 +63,19 @@ class TestRefusals:
         await world.ready(1)
         assert "ReplicaFailure" not in [each.type for each in (await world.cluster()).status.conditions]
 
+    async def test_a_refusal_is_forgotten_when_nobody_wants_the_thing_any_more(
+        self, world: World, server: tuple[Client, Meddler]
+    ) -> None:
+        _, meddler = server
+        meddler.before = lambda request: (
+            Forbidden("exceeded quota") if is_create(request, "pods", b'"ray.io/node-type":"worker"') else None
+        )
+        await world.apply()
+        await world.condition("ReplicaFailure")
+        await world.scale(0)
+        await world.ready(0)
+        assert "ReplicaFailure" not in [each.type for each in (await world.cluster()).status.conditions]
+
     async def test_one_refused_group_does_not_keep_another_waiting(
         self, world: World, server: tuple[Client, Meddler]
     ) -> None:

@@ -356,7 +356,12 @@ class TestGroups:
         rc = cluster(groups=[group("a", replicas=2), group("b", replicas=2)])
         found = plan(seen(rc, head(), failures={"group a": failure("group a")}))
         assert {each.scope for each in found.actions} == {"group b"}
+        assert found.held == {"group a"}
         assert found.look_again == 10.0
+
+    def test_the_removal_of_an_orphan_that_was_refused_waits_too(self) -> None:
+        situation = seen(workers(0), head(), pod("x", group="gone"), failures={"group gone": failure("group gone")})
+        assert not plan(situation).actions
 
     def test_a_refused_group_is_tried_again_in_time(self) -> None:
         situation = seen(workers(1), head(), failures={"group wg": failure("group wg", retry_in=0)})

@@ -42,6 +42,7 @@ from kuberay.kube.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from kuberay.controllers.act import Outcome
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Create, Plan
@@ -158,22 +159,29 @@ class RayClusterController:
         plan = self._decide(seen)
         stages, is_held_back = await self._fenced(seen, plan, memory)
         outcome = await self._actor.run(stages, uid)
-        memory.failures = failures.after(
-            memory.failures,
-            outcome.tried,
-            outcome.refusals,
-            generation=cluster.metadata.generation or 0,
-            now=self._now(),
-        )
+        is_settled = self._remember(cluster, plan, outcome, memory)
         self._emit(cluster, announcements(outcome))
         if outcome.interruption is not None:
             raise outcome.interruption
         has_acted = bool(outcome.done or outcome.refused)
-        has_told, wait = await self._tell(seen, plan, memory, is_outdated=has_acted)
-        if has_acted or has_told:
+        has_told, wait = await self._tell(seen, plan, memory, is_outdated=has_acted or is_settled)
+        if has_acted or has_told or is_settled:
             return Result(requeue_after=0.0)
         waits = [plan.look_again, wait, _CATCHING_UP if is_held_back else None]
         return Result(requeue_after=min((each for each in waits if each is not None), default=None))
+
+    def _remember(self, cluster: RayCluster, plan: Plan, outcome: Outcome, memory: _Memory) -> bool:
+        """Keep what was refused, and forget what is settled; tells whether there was something to forget."""
+        before = memory.failures
+        unresolved = plan.held | ({action.scope for action in plan.actions} - outcome.tried)
+        memory.failures = failures.after(
+            before,
+            unresolved,
+            outcome.refusals,
+            generation=cluster.metadata.generation or 0,
+            now=self._now(),
+        )
+        return before.keys() > memory.failures.keys()
 
     def _decide(self, seen: Seen) -> Plan:
         try:

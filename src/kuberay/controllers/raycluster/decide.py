@@ -59,6 +59,7 @@ def decide(seen: Seen, options: ControllerOptions, now: float) -> Plan:
         stages=draft.stages,
         status=status_patch(cluster, status(seen, blocked, now), now),
         events=(*_blocked_event(seen, blocked), *_stranger_events(seen)),
+        held=frozenset(draft.held),
         look_again=draft.look_again,
     )
 
@@ -121,6 +122,7 @@ class _Draft:
         self._head: list[Create | Delete] = []
         self._workers: list[Create | Delete] = []
         self._waits = [] if options.resync is None else [options.resync]
+        self.held: set[str] = set()
 
     @property
     def stages(self) -> tuple[tuple[Create | Delete, ...], ...]:
@@ -151,6 +153,7 @@ class _Draft:
         failure = self._seen.failures.get(scope)
         if failure is None or not failure.holds(self._cluster.metadata.generation or 0, self._now):
             return False
+        self.held.add(scope)
         self._waits.append(failure.retry_at - self._now)
         return True
 
@@ -216,7 +219,9 @@ class _Draft:
         return len(self._live_heads) <= 1 and bool(self._seen.heads or self._head)
 
     def _add_workers(self) -> None:
-        self._deletes += scale.orphans(self._seen, self._options)
+        self._deletes += [
+            orphan for orphan in scale.orphans(self._seen, self._options) if not self._is_held(orphan.scope)
+        ]
         for group in self._cluster.spec.worker_group_specs:
             if self._is_held(scale.scope(group.group_name)):
                 continue

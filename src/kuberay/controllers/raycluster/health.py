@@ -15,13 +15,12 @@ def beyond_repair(pod: Pod) -> str | None:
     The kubelet restarts containers of a running Pod as its restart policy says; it never restarts a Pod that has ended.
     """
     phase = pod.status.phase
-    policy = pod.spec.restart_policy
-    ended = ray_container_end(pod)
     if phase in ("Failed", "Succeeded"):
         cause = ": ".join(filter(None, (pod.status.reason, pod.status.message)))
-        return f"the Pod has ended ({phase}{f', {cause}' if cause else ''}{_exit(ended)})"
-    if phase == "Running" and ended is not None and policy == "Never":
-        return f"its Ray container has ended{_exit(ended)} and restartPolicy is Never"
+        return f"the Pod has ended ({phase}{f', {cause}' if cause else ''}{_exit(ray_container_end(pod))})"
+    if phase == "Running" and pod.spec.restart_policy == "Never":
+        ended = ray_container_end(pod)
+        return None if ended is None else f"its Ray container has ended{_exit(ended)} and restartPolicy is Never"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kuberay.build import labels, names
@@ -19,7 +20,7 @@ BY_OWNER = "owner"
 BY_CLUSTER = "cluster"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Seen:
     """A cluster and everything around it that decisions depend on."""
 
@@ -36,22 +37,24 @@ class Seen:
 
     def of_group(self, group: str) -> list[Pod]:
         """The worker Pods of a group."""
-        return [
-            pod
-            for pod in self.pods
-            if pod.metadata.labels.get(labels.GROUP) == group
-            and pod.metadata.labels.get(labels.NODE_TYPE) == names.WORKER
-        ]
+        return self._groups.get(group, [])
 
-    @property
+    @cached_property
     def heads(self) -> list[Pod]:
         """The head Pods, of which there should be one."""
         return [pod for pod in self.pods if pod.metadata.labels.get(labels.NODE_TYPE) == names.HEAD]
 
-    @property
+    @cached_property
     def workers(self) -> list[Pod]:
         """The worker Pods of all groups."""
         return [pod for pod in self.pods if pod.metadata.labels.get(labels.NODE_TYPE) == names.WORKER]
+
+    @cached_property
+    def _groups(self) -> dict[str, list[Pod]]:
+        groups: dict[str, list[Pod]] = {}
+        for pod in self.workers:
+            groups.setdefault(pod.metadata.labels.get(labels.GROUP, ""), []).append(pod)
+        return groups
 
 
 def owner_index(obj: Pod | Service) -> tuple[str, ...]:
