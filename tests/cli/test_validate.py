@@ -236,6 +236,25 @@ class TestFiles:
         assert "feature gate 'Nope' is unknown" in result.stderr
 
     @pytest.mark.slow
+    def test_thousands_of_problems_are_told_in_seconds(self) -> None:
+        groups = [group(f"g{index}", replica=1, numOfHosts=0, minReplicas="x") for index in range(5000)]
+        code, found = check(json.dumps(manifest(*groups)))
+        assert code == 1
+        assert len(found) == 10_000
+
+    @pytest.mark.parametrize("long", ["x" * 1_000_000, "9" * 1_000_000, "1." + "9" * 10_000, "a-" * 500_000])
+    def test_a_long_word_makes_a_short_message(self, long: str) -> None:
+        text = VALID.replace("name: demo", f"name: demo\n  labels: {{a: {long}}}", 1)
+        for part in (
+            f"  rayVersion: {long}\n  authOptions: {{}}\n",
+            f"  upgradeStrategy: {{type: '{long}'}}\n",
+            f"  {long}: 1\n",
+        ):
+            code, found = check(text + part)
+            assert code in (1, 2)
+            assert max(map(len, found)) < 400
+
+    @pytest.mark.slow
     def test_a_file_of_three_megabytes_is_checked_in_seconds(self) -> None:
         groups = [group(f"g{index}", rayStartParams={"a": "b" * 500}) for index in range(5000)]
         text = yaml.dump(manifest(*groups), Dumper=yaml.CSafeDumper)

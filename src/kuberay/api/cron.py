@@ -10,6 +10,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from kuberay.api import durations
+from kuberay.api.problems import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,15 +79,15 @@ def parse(text: str) -> Schedule | Every:
     if text.startswith("@every "):
         seconds = durations.parse(text.removeprefix("@every ").strip())
         if seconds is None:
-            raise ScheduleError(f"{text!r}: after @every comes a duration like 1h30m")
+            raise ScheduleError(f"{shown(text)}: after @every comes a duration like 1h30m")
         return Every(max(1, floor(seconds)))
     if text.startswith("@"):
         if text not in _DESCRIPTORS:
-            raise ScheduleError(f"{text!r} is not one of {', '.join(_DESCRIPTORS)} or @every DURATION")
+            raise ScheduleError(f"{shown(text)} is not one of {', '.join(_DESCRIPTORS)} or @every DURATION")
         text = _DESCRIPTORS[text]
     parts = text.split()
     if len(parts) != len(_FIELDS):
-        raise ScheduleError(f"{text!r} has {len(parts)} fields, expected 5: minute, hour, day, month, weekday")
+        raise ScheduleError(f"{shown(text)} has {len(parts)} fields, expected 5: minute, hour, day, month, weekday")
     (minutes, _), (hours, _), (days, any_day), (months, _), (weekdays, any_weekday) = (
         _field(part, field) for part, field in zip(parts, _FIELDS, strict=True)
     )
@@ -108,14 +109,14 @@ def _range(part: str, field: _Field) -> tuple[Iterable[int], bool]:
     span, slash, step_text = part.partition("/")
     step = _number(step_text, field, part) if slash else 1
     if step < 1:
-        raise ScheduleError(f"{field.name} {part!r}: the step must be at least 1")
+        raise ScheduleError(f"{field.name} {shown(part)}: the step must be at least 1")
     if span in ("*", "?"):
         return range(field.low, field.high + 1, step), step == 1
     first_text, dash, last_text = span.partition("-")
     first = _value(first_text, field, part)
     last = _value(last_text, field, part) if dash else field.high if slash else first
     if first > last:
-        raise ScheduleError(f"{field.name} {part!r}: the range ends before it starts")
+        raise ScheduleError(f"{field.name} {shown(part)}: the range ends before it starts")
     return range(first, last + 1, step), False
 
 
@@ -124,11 +125,11 @@ def _value(text: str, field: _Field, part: str) -> int:
     if value is None:
         value = _number(text, field, part)
     if not field.low <= value <= field.high:
-        raise ScheduleError(f"{field.name} {part!r}: must be from {field.low} to {field.high}")
+        raise ScheduleError(f"{field.name} {shown(part)}: must be from {field.low} to {field.high}")
     return value
 
 
 def _number(text: str, field: _Field, part: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 9:
-        raise ScheduleError(f"{field.name} {part!r}: {text!r} is not a number")
+        raise ScheduleError(f"{field.name} {shown(part)}: {shown(text)} is not a number")
     return int(text)

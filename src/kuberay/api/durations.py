@@ -16,11 +16,14 @@ _UNITS = {
     "h": Fraction(3600),
 }
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_LONGEST_TEXT = 128
 _LONGEST = Fraction(2**63 - 1, 10**9)
 
 
 def parse(text: str) -> Fraction | None:
     """The seconds of a duration, exactly; `None` when it is not one. A bare `0` is, any other bare number is not."""
+    if len(text) > _LONGEST_TEXT:
+        return None
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if digits == "0":
         return Fraction(0)

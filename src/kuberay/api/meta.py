@@ -4,6 +4,8 @@
 
 from typing import Annotated
 
+import msgspec
+
 from kuberay.api.facts import Facts, Int64
 from kuberay.api.model import Model
 
@@ -42,6 +44,24 @@ class ObjectMeta(Model, frozen=True, kw_only=True):
     def controller(self) -> OwnerReference | None:
         """The owner that manages the object, if it has one."""
         return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Object(Model, frozen=True, kw_only=True):
+    """What every kind has; the kinds add their spec and status."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`, empty when it has none yet."""
+        return self.metadata.name or ""
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`, empty when it has none yet."""
+        return self.metadata.namespace or ""
 
 
 _QUALIFIED_NAME = (

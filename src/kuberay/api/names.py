@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from kuberay.api.problems import shown
+
 _LABEL_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 _SUBDOMAIN_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
@@ -22,7 +24,7 @@ def dns_1123_label(name: str) -> str | None:
         return _too_long(name, LABEL_LENGTH)
     if not _LABEL_1123.match(name):
         return (
-            f"{name!r} is not a DNS-1123 label: lower case letters, digits and '-' only, "
+            f"{shown(name)} is not a DNS-1123 label: lower case letters, digits and '-' only, "
             "starting and ending with a letter or digit"
         )
     return None
@@ -34,7 +36,7 @@ def dns_1035_label(name: str) -> str | None:
         return _too_long(name, LABEL_LENGTH)
     if not _LABEL_1035.match(name):
         return (
-            f"{name!r} is not a DNS-1035 label: lower case letters, digits and '-' only, "
+            f"{shown(name)} is not a DNS-1035 label: lower case letters, digits and '-' only, "
             "starting with a letter and ending with a letter or digit"
         )
     return None
@@ -46,7 +48,7 @@ def dns_1123_subdomain(name: str) -> str | None:
         return _too_long(name, SUBDOMAIN_LENGTH)
     if not _SUBDOMAIN_1123.match(name):
         return (
-            f"{name!r} is not a DNS-1123 subdomain: lower case letters, digits, '-' and '.' only, "
+            f"{shown(name)} is not a DNS-1123 subdomain: lower case letters, digits, '-' and '.' only, "
             "each part starting and ending with a letter or digit"
         )
     return None
@@ -61,7 +63,7 @@ def qualified_name(key: str) -> str | None:
         return _too_long(name, LABEL_LENGTH)
     if not _QUALIFIED.match(name):
         return (
-            f"{key!r} is not a qualified name: letters, digits, '-', '_' and '.' only, starting and ending with a "
+            f"{shown(key)} is not a qualified name: letters, digits, '-', '_' and '.' only, starting and ending with a "
             "letter or digit, with an optional DNS prefix and '/'"
         )
     return None
@@ -73,11 +75,11 @@ def label_value(value: str) -> str | None:
         return _too_long(value, LABEL_LENGTH)
     if value and not _QUALIFIED.match(value):
         return (
-            f"{value!r} is not a label value: letters, digits, '-', '_' and '.' only, "
+            f"{shown(value)} is not a label value: letters, digits, '-', '_' and '.' only, "
             "starting and ending with a letter or digit"
         )
     return None
 
 
 def _too_long(text: str, limit: int) -> str:
-    return f"{text!r} has {len(text)} characters, at most {limit} are allowed"
+    return f"{shown(text)} has {len(text)} characters, at most {limit} are allowed"

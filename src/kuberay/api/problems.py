@@ -6,6 +6,7 @@ asked (the operator, a webhook, the command line) decides what to do with them.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*")
+
+# The longest key that means something: the prefix of a label, and its name.
+_LONGEST_KEY = 253 + 1 + 63
 
 
 class Severity(StrEnum):
@@ -46,8 +52,14 @@ def warning(path: str, message: str) -> Problem:
 
 def child(path: str, key: str | int) -> str:
     """The path of a member or an element: `a` + `b` = `a.b`, `a` + 0 = `a[0]`, `a` + `x.io/y` = `a[x.io/y]`."""
-    if isinstance(key, int):
-        return f"{path}[{key}]"
-    if not key or not key.isascii() or not key.replace("_", "").replace("-", "").isalnum():
+    if isinstance(key, str) and len(key) > _LONGEST_KEY:
+        key = f"{key[:60]}..."
+    if isinstance(key, int) or not _PLAIN_KEY.fullmatch(key):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key
+
+
+def shown(value: object) -> str:
+    """A value for use in a message: as a user would quote it, and never longer than a line."""
+    written = repr(value)
+    return written if len(written) <= 80 else f"{written[:60]}... ({len(written)} characters)"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kuberay.api import cel
 from kuberay.api.model import kind_of
-from kuberay.api.problems import Problem, child
+from kuberay.api.problems import Problem, child, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Schema = dict[str, Any]
 
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_LONGEST_FIELD = 64
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -86,7 +87,7 @@ def problems(value: Any, schema: Schema, before: Any = None, path: str = "") -> 
     elif not isinstance(value, bool):
         yield from _number_problems(value, schema, path)
     if value not in schema.get("enum", (value,)):
-        yield Problem(path, f"must be one of {', '.join(map(repr, schema['enum']))}, got {value!r}")
+        yield Problem(path, f"must be one of {', '.join(map(repr, schema['enum']))}, got {shown(value)}")
     for entry in schema.get("x-kubernetes-validations", ()):
         rule = cel.BY_RULE[entry["rule"]]
         if rule.is_transition and before is None:
@@ -127,6 +128,8 @@ def _object_problems(value: dict[str, Any], schema: Schema, before: Any, path: s
 
 
 def _unknown_field(key: str, fields: Schema) -> str:
+    if len(key) > _LONGEST_FIELD:
+        return "unknown field"
     known = {name.lower(): name for name in fields}
     close = get_close_matches(key.lower(), known, n=1, cutoff=0.7)
     return f"unknown field; did you mean {known[close[0]]}?" if close else "unknown field"
@@ -147,7 +150,7 @@ def _list_problems(value: list[Any], schema: Schema, path: str) -> Iterator[Prob
         identity = {key: element.get(key) for key in keys} if keys else {"": element}
         first = seen.setdefault(repr(identity), index)
         if first != index:
-            said = ", ".join(f"{key} {what!r}".strip() for key, what in identity.items())
+            said = ", ".join(f"{key} {shown(what)}".strip() for key, what in identity.items())
             yield Problem(child(path, index), f"duplicate of {child(path, first)}: {said}")
 
 
@@ -156,12 +159,13 @@ def _text_problems(value: str, schema: Schema, path: str) -> Iterator[Problem]:
         yield Problem(path, f"must have at least {schema['minLength']} character(s)")
     if len(value) > schema.get("maxLength", len(value)):
         yield Problem(path, f"must have at most {schema['maxLength']} characters, has {len(value)}")
+        return
     pattern = schema.get("pattern")
     if pattern and not _compiled(pattern).search(value):
         what = "a quantity like 500m or 2Gi" if _is_int_or_string(schema) else f"text that matches {pattern}"
-        yield Problem(path, f"expected {what}, got {value!r}")
+        yield Problem(path, f"expected {what}, got {shown(value)}")
     if schema.get("format") == "date-time" and not _DATE_TIME.match(value):
-        yield Problem(path, f"expected a time like 2026-01-31T12:00:00Z, got {value!r}")
+        yield Problem(path, f"expected a time like 2026-01-31T12:00:00Z, got {shown(value)}")
 
 
 @cache

@@ -61,7 +61,10 @@ class Document:
 
     def _step(self, value: Any, path: str) -> tuple[Any, str] | None:
         """The member a path starts with, and what is left of the path behind it."""
-        keys: Any = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if isinstance(value, list):
+            index = re.match(r"\[([0-9]{1,9})\]\.?", path)
+            return (int(index[1]), path[index.end() :]) if index and int(index[1]) < len(value) else None
+        keys = value if isinstance(value, dict) else ()
         found = [(written, key) for key in keys if path.startswith(written := child("", key))]
         for written, key in sorted(found, key=lambda each: -len(each[0])):
             rest = path[len(written) :]
@@ -226,6 +229,8 @@ def _resolved(text: str, line: int) -> Any:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
+    if len(text) > _LONGEST_NUMBER:
+        return text
     digits = text.replace("_", "")
     if _OCTAL.fullmatch(digits):
         return int(digits, 8)
@@ -244,6 +249,7 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(["yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),
     **dict.fromkeys(["no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
 }
+_LONGEST_NUMBER = 300
 _DOUBTFUL = frozenset("yYnN")
 _OCTAL = re.compile(r"[-+]?0[0-7]+")
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)")

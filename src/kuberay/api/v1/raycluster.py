@@ -19,7 +19,7 @@ import msgspec
 
 from kuberay.api import cel
 from kuberay.api.facts import Facts, Int32, Int64, Json, Quantity, Time
-from kuberay.api.meta import Condition, ObjectMeta
+from kuberay.api.meta import Condition, Object
 from kuberay.api.model import Model
 from kuberay.api.v1.options import (
     AuthOptions,
@@ -170,24 +170,13 @@ class RayClusterStatus(Model, frozen=True, kw_only=True):
     observed_generation: Int64 = None
 
 
-class RayCluster(Model, frozen=True, kw_only=True):
+class RayCluster(Object, frozen=True, kw_only=True):
     """A Ray cluster on Kubernetes."""
 
     api_version: str = "ray.io/v1"
     kind: str = "RayCluster"
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: RayClusterSpec = msgspec.field(default_factory=RayClusterSpec)
     status: RayClusterStatus = msgspec.field(default_factory=RayClusterStatus)
-
-    @property
-    def name(self) -> str:
-        """`metadata.name`, empty when it has none yet."""
-        return self.metadata.name or ""
-
-    @property
-    def namespace(self) -> str:
-        """`metadata.namespace`, empty when it has none yet."""
-        return self.metadata.namespace or ""
 
     @property
     def is_fault_tolerant(self) -> bool:

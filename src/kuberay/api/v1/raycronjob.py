@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from kuberay.api.facts import Facts, Time
-from kuberay.api.meta import ObjectMeta
+from kuberay.api.meta import Object
 from kuberay.api.model import Model
 from kuberay.api.v1.rayjob import RayJobSpec
 
@@ -30,21 +30,10 @@ class RayCronJobStatus(Model, frozen=True, kw_only=True):
     """The tick that was handled last, not the time it was handled at."""
 
 
-class RayCronJob(Model, frozen=True, kw_only=True):
+class RayCronJob(Object, frozen=True, kw_only=True):
     """Jobs on Ray that come again and again."""
 
     api_version: str = "ray.io/v1"
     kind: str = "RayCronJob"
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: RayCronJobSpec = msgspec.field(default_factory=RayCronJobSpec)
     status: RayCronJobStatus = msgspec.field(default_factory=RayCronJobStatus)
-
-    @property
-    def name(self) -> str:
-        """`metadata.name`, empty when it has none yet."""
-        return self.metadata.name or ""
-
-    @property
-    def namespace(self) -> str:
-        """`metadata.namespace`, empty when it has none yet."""
-        return self.metadata.namespace or ""

@@ -8,7 +8,7 @@ import msgspec
 
 from kuberay.api import cel
 from kuberay.api.facts import Facts, Int32, Int64, Json, Time
-from kuberay.api.meta import ObjectMeta
+from kuberay.api.meta import Object
 from kuberay.api.model import Model
 from kuberay.api.v1.raycluster import ManagedBy, RayClusterSpec, RayClusterStatus
 
@@ -130,21 +130,10 @@ class RayJobStatus(Model, frozen=True, kw_only=True):
     observed_generation: Int64 = None
 
 
-class RayJob(Model, frozen=True, kw_only=True):
+class RayJob(Object, frozen=True, kw_only=True):
     """A job on Ray, with the cluster it needs."""
 
     api_version: str = "ray.io/v1"
     kind: str = "RayJob"
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: RayJobSpec = msgspec.field(default_factory=RayJobSpec)
     status: RayJobStatus = msgspec.field(default_factory=RayJobStatus)
-
-    @property
-    def name(self) -> str:
-        """`metadata.name`, empty when it has none yet."""
-        return self.metadata.name or ""
-
-    @property
-    def namespace(self) -> str:
-        """`metadata.namespace`, empty when it has none yet."""
-        return self.metadata.namespace or ""

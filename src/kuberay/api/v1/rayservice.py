@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from kuberay.api.facts import Facts, Int32, Int64, Json, Time
-from kuberay.api.meta import Condition, ObjectMeta
+from kuberay.api.meta import Condition, Object
 from kuberay.api.model import Model
 from kuberay.api.v1.raycluster import ManagedBy, RayClusterSpec, RayClusterStatus
 
@@ -96,21 +96,10 @@ class RayServiceStatus(Model, frozen=True, kw_only=True):
     observed_generation: Int64 = None
 
 
-class RayService(Model, frozen=True, kw_only=True):
+class RayService(Object, frozen=True, kw_only=True):
     """Ray Serve applications that stay reachable."""
 
     api_version: str = "ray.io/v1"
     kind: str = "RayService"
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: RayServiceSpec = msgspec.field(default_factory=RayServiceSpec)
     status: RayServiceStatus = msgspec.field(default_factory=RayServiceStatus)
-
-    @property
-    def name(self) -> str:
-        """`metadata.name`, empty when it has none yet."""
-        return self.metadata.name or ""
-
-    @property
-    def namespace(self) -> str:
-        """`metadata.namespace`, empty when it has none yet."""
-        return self.metadata.namespace or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kuberay.api.problems import Problem
+from kuberay.api.problems import Problem, shown
 from kuberay.api.versions import KUBERNETES_TOKEN_AUTH, TOKEN_AUTH, RayVersion
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ def authentication_problems(subject: Subject) -> Iterator[Problem]:
     if not text:
         yield Problem(subject.at("rayVersion"), f"must be set for {feature}, which needs Ray {needed} or later")
     elif version is None:
-        yield Problem(subject.at("rayVersion"), f"{text!r} is not a version; {feature} needs Ray {needed} or later")
+        yield Problem(
+            subject.at("rayVersion"), f"{shown(text)} is not a version; {feature} needs Ray {needed} or later"
+        )
     elif version < needed:
-        yield Problem(subject.at("rayVersion"), f"{feature} needs Ray {needed} or later, got {text}")
+        yield Problem(subject.at("rayVersion"), f"{feature} needs Ray {needed} or later, got {shown(text)}")
     if options.enable_k8s_token_auth and options.secret_name:
         yield Problem(
             subject.at("authOptions.secretName"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.api import templates
 from kuberay.api.gates import Gate
-from kuberay.api.problems import Problem, warning
+from kuberay.api.problems import Problem, shown, warning
 from kuberay.api.validate.subject import AUTOSCALER_V2_VARIABLE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def autoscaling_problems(subject: Subject) -> Iterator[Problem]:
         if Gate.RAY_JOB_DELETION_POLICY not in subject.gates:
             yield Problem(path, f"a suspended worker group needs the feature gate {Gate.RAY_JOB_DELETION_POLICY}")
         if spec.is_autoscaling:
-            yield Problem(path, f"worker group {group.group_name!r} cannot be suspended with autoscaling on")
+            yield Problem(path, f"worker group {shown(group.group_name)} cannot be suspended with autoscaling on")
     if spec.is_autoscaling:
         if spec.autoscaler_version and variable is not None:
             yield Problem(
@@ -50,7 +50,7 @@ def _restart_policy_problems(subject: Subject) -> Iterator[Problem]:
     if spec.autoscaler_version not in ("v1", "v2"):
         return
     pods = [
-        (f"workerGroupSpecs[{index}]", f"worker group {group.group_name!r}", group.template)
+        (f"workerGroupSpecs[{index}]", f"worker group {shown(group.group_name)}", group.template)
         for index, group in enumerate(spec.worker_group_specs)
     ]
     if spec.autoscaler_version == "v2":
@@ -60,7 +60,7 @@ def _restart_policy_problems(subject: Subject) -> Iterator[Problem]:
         if policy in ("", "Never"):
             continue
         where = subject.at(f"{path}.template.spec.restartPolicy")
-        message = f"of {what} should be Never or unset with autoscaler {spec.autoscaler_version}, got {policy}"
+        message = f"of {what} should be Never or unset with autoscaler {spec.autoscaler_version}, got {shown(policy)}"
         yield Problem(where, message) if spec.autoscaler_version == "v2" else warning(where, message)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kuberay.api import names, templates, versions
-from kuberay.api.problems import Problem, child, warning
+from kuberay.api.problems import Problem, child, shown, warning
 from kuberay.kube import quantity
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def group_problems(subject: Subject) -> Iterator[Problem]:
     for index, group in enumerate(subject.spec.worker_group_specs):
         path = subject.at(f"workerGroupSpecs[{index}]")
         yield from _name_problems(group, path, index, seen)
-        yield from _template_problems(group, path, f"worker group {group.group_name!r}")
+        yield from _template_problems(group, path, f"worker group {shown(group.group_name)}")
         yield from _count_problems(group, path, subject.spec.is_autoscaling)
         yield from _shared_problems(group, path)
         yield from _autoscaler_problems(group, path, subject)
@@ -40,11 +40,11 @@ def _name_problems(group: WorkerGroupSpec, path: str, index: int, seen: dict[str
     if not name:
         yield Problem(f"{path}.groupName", "a worker group needs a name")
     elif name == HEAD_GROUP_NAME:
-        yield Problem(f"{path}.groupName", f"{name!r} is the name of the head's own group; choose another")
+        yield Problem(f"{path}.groupName", f"{shown(name)} is the name of the head's own group; choose another")
     elif name in seen:
         yield Problem(
             f"{path}.groupName",
-            f"worker group names must be unique: {name!r} is also the name of workerGroupSpecs[{seen[name]}]",
+            f"worker group names must be unique: {shown(name)} is also the name of workerGroupSpecs[{seen[name]}]",
         )
     seen.setdefault(name, index)
 
@@ -112,7 +112,7 @@ def _autoscaler_problems(group: WorkerGroupSpec, path: str, subject: Subject) ->
         if version is None:
             yield Problem(where, f"needs rayVersion {versions.GROUP_PRIORITY} or later, but {_version_of(text)}")
         elif version < versions.GROUP_PRIORITY:
-            yield Problem(where, f"needs rayVersion {versions.GROUP_PRIORITY} or later, got {text}")
+            yield Problem(where, f"needs rayVersion {versions.GROUP_PRIORITY} or later, got {shown(text)}")
         if not subject.asks_for_autoscaler_v2:
             yield Problem(where, _NEEDS_V2)
 
@@ -121,4 +121,4 @@ _NEEDS_V2 = "needs autoscaler v2: set autoscalerOptions.version to v2"
 
 
 def _version_of(text: str) -> str:
-    return f"rayVersion {text!r} is not a version" if text else "rayVersion is not set"
+    return f"rayVersion {shown(text)} is not a version" if text else "rayVersion is not set"

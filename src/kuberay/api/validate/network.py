@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.api import names, templates
 from kuberay.api.gates import Gate
-from kuberay.api.problems import Problem
+from kuberay.api.problems import Problem, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def network_policy_problems(subject: Subject) -> Iterator[Problem]:
         path = subject.at(f"networkPolicy.workerGroups[{index}]")
         yield from _direction_problems(entry, mode, path)
         if entry.group_name not in known:
-            yield Problem(f"{path}.groupName", f"no worker group is named {entry.group_name!r}")
+            yield Problem(f"{path}.groupName", f"no worker group is named {shown(entry.group_name)}")
 
 
 def _direction_problems(rules: NetworkRules | GroupNetworkRules, mode: str, path: str) -> Iterator[Problem]:

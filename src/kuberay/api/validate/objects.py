@@ -12,7 +12,7 @@ from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kubernetes import embedded
 from kuberay.api.meta import ObjectMeta
 from kuberay.api.model import DecodeError
-from kuberay.api.problems import Problem, Severity, warning
+from kuberay.api.problems import Problem, Severity, shown, warning
 from kuberay.api.schema import schema_of
 from kuberay.api.v1 import RayCluster, RayCronJob, RayJob, RayService
 from kuberay.api.validate import raycluster, raycronjob, rayjob, rayservice
@@ -46,7 +46,7 @@ def object_problems(document: dict[str, Any], rules: Rules) -> list[Problem]:
     """All problems of a manifest of `ray.io`, those of its shape first."""
     kind, version = document.get("kind"), str(document.get("apiVersion")).partition("/")[2]
     if not isinstance(kind, str) or kind not in DEFINITIONS:
-        return [Problem("kind", f"{GROUP} has no kind {kind!r}; it has {', '.join(DEFINITIONS)}")]
+        return [Problem("kind", f"{GROUP} has no kind {shown(kind)}; it has {', '.join(DEFINITIONS)}")]
     schemas = _schemas(kind)
     if version not in schemas:
         return [Problem("apiVersion", f"{GROUP}/{version} is not served for {kind}; use {GROUP}/v1")]
@@ -59,12 +59,16 @@ def object_problems(document: dict[str, Any], rules: Rules) -> list[Problem]:
     except DecodeError as error:
         said = error.problems
     # What has the wrong shape is told once, by its shape.
-    shapes = tuple(problem.path for problem in found if problem.severity is Severity.ERROR)
-    return found + [problem for problem in said if not _within(problem.path, shapes)]
+    shapes = {problem.path for problem in found if problem.severity is Severity.ERROR}
+    return found + [problem for problem in said if shapes.isdisjoint(_around(problem.path))]
 
 
-def _within(path: str, others: tuple[str, ...]) -> bool:
-    return any(path == other or path.startswith((f"{other}.", f"{other}[")) for other in others)
+def _around(path: str) -> Iterator[str]:
+    """A path, and the paths of all that it lies in."""
+    yield path
+    for index, character in enumerate(path):
+        if character in ".[":
+            yield path[:index]
 
 
 @cache

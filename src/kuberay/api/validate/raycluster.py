@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kuberay.api.meta import is_true
-from kuberay.api.problems import Problem
+from kuberay.api.problems import Problem, shown
 from kuberay.api.validate.authentication import authentication_problems
 from kuberay.api.validate.autoscaling import autoscaling_problems
 from kuberay.api.validate.fault_tolerance import fault_tolerance_problems
@@ -42,7 +42,9 @@ def spec_problems(cluster: RayCluster, gates: FeatureGates) -> list[Problem]:
         origin = cluster.metadata.labels.get(LABEL_ORIGIN)
         if strategy not in UPGRADE_STRATEGIES:
             problems.append(
-                Problem("spec.upgradeStrategy.type", f"must be {' or '.join(UPGRADE_STRATEGIES)}, got {strategy!r}")
+                Problem(
+                    "spec.upgradeStrategy.type", f"must be {' or '.join(UPGRADE_STRATEGIES)}, got {shown(strategy)}"
+                )
             )
         if origin in ("RayJob", "RayService"):
             problems.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kuberay.api import cron
-from kuberay.api.problems import Problem, warning
+from kuberay.api.problems import Problem, shown, warning
 from kuberay.api.validate.names import RAY_CRON_JOB_NAME, name_problems
 from kuberay.api.validate.rayjob import job_spec_problems
 
@@ -54,4 +54,4 @@ def _zone_problems(job: RayCronJob, knows_time_zone: Callable[[str], bool]) -> I
     if not zone:
         yield Problem("spec.timeZone", "must not be empty; leave it out for the operator's own zone")
     elif zone != "Local" and not knows_time_zone(zone):
-        yield Problem("spec.timeZone", f"{zone!r} is not a known time zone")
+        yield Problem("spec.timeZone", f"{shown(zone)} is not a known time zone")

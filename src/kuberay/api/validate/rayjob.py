@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.api import templates
 from kuberay.api.gates import Gate
-from kuberay.api.problems import Problem, warning
+from kuberay.api.problems import Problem, shown, warning
 from kuberay.api.validate.deletion import deletion_problems
 from kuberay.api.validate.names import RAY_JOB_NAME, name_problems
 from kuberay.api.validate.raycluster import cluster_spec_problems
@@ -90,7 +90,7 @@ def _submission_problems(spec: RayJobSpec, path: str) -> Iterator[Problem]:
     mode = spec.submission_mode or "K8sJobMode"
     if mode not in SUBMISSION_MODES:
         yield warning(
-            f"{path}.submissionMode", f"{mode!r} is not one of {', '.join(SUBMISSION_MODES)}: nothing submits"
+            f"{path}.submissionMode", f"{shown(mode)} is not one of {', '.join(SUBMISSION_MODES)}: nothing submits"
         )
     if mode == "InteractiveMode" and (spec.backoff_limit or 0) > 0:
         yield Problem(f"{path}.backoffLimit", "is not possible in InteractiveMode")
@@ -106,7 +106,7 @@ def _submission_problems(spec: RayJobSpec, path: str) -> Iterator[Problem]:
             if policy not in ("", "Never"):
                 yield Problem(
                     f"{path}.rayClusterSpec.headGroupSpec.template.spec.restartPolicy",
-                    f"should be Never or unset in SidecarMode, got {policy}",
+                    f"should be Never or unset in SidecarMode, got {shown(policy)}",
                 )
 
 

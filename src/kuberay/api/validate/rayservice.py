@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.api import durations, templates
 from kuberay.api.gates import Gate
-from kuberay.api.problems import Problem, warning
+from kuberay.api.problems import Problem, shown, warning
 from kuberay.api.validate.names import RAY_SERVICE_NAME, name_problems
 from kuberay.api.validate.raycluster import cluster_spec_problems
 
@@ -44,7 +44,7 @@ def initializing_timeout(text: str) -> float | None:
 def _timeout_problem(text: str) -> str | None:
     if initializing_timeout(text) is not None:
         return None
-    return f"{text!r} must be a duration greater than 0 like 5m, or a number of seconds"
+    return f"{shown(text)} must be a duration greater than 0 like 5m, or a number of seconds"
 
 
 def spec_problems(service: RayService, gates: FeatureGates) -> list[Problem]:
@@ -84,7 +84,7 @@ def _upgrade_problems(service: RayService, gates: FeatureGates) -> Iterator[Prob
     if strategy is None or not strategy.type:
         return
     if strategy.type not in UPGRADE_TYPES:
-        yield Problem(f"{path}.type", f"must be one of {', '.join(UPGRADE_TYPES)}, got {strategy.type!r}")
+        yield Problem(f"{path}.type", f"must be one of {', '.join(UPGRADE_TYPES)}, got {shown(strategy.type)}")
     if strategy.type != INCREMENTAL:
         return
     if Gate.RAY_SERVICE_INCREMENTAL_UPGRADE not in gates:
