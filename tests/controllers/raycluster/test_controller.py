@@ -17,7 +17,7 @@ from kuberay.kube.errors import Forbidden, TransportError
 from kuberay.kube.identity import Key
 from kuberay.kube.recorder import Recorder
 from kuberay.kube.resources import PODS, SERVICES
-from tests.build.clusters import group
+from tests.build.clusters import group, template
 from tests.controllers.embedded import embedded
 from tests.operator.world import World, living, operating
 
@@ -101,6 +101,18 @@ class TestRefusals:
         assert found.reason == "FailedCreateService"
         assert "no Services today" in found.message
         assert await world.pods() == []
+
+
+class TestNonsense:
+    async def test_a_template_that_no_rule_foresaw_is_told_and_troubles_nobody_else(
+        self, server: tuple[Client, Meddler]
+    ) -> None:
+        client, _ = server
+        async with living(client) as world, operating(client, world.namespace):
+            await world.apply("nonsense", head={"template": template("ray-head", env="not a list")})
+            assert "cannot make sense" in await world.has_event("InternalError")
+            await world.apply()
+            await world.ready(1)
 
 
 class TestLostAnswers:

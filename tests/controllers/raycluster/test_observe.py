@@ -1,0 +1,60 @@
+"""What counts as a cluster's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kuberay.api.core import Metadata, Owner, Pod, Service
+from kuberay.controllers.raycluster.observe import BY_CLUSTER, BY_OWNER, Seen, cluster_index, observe, owner_index
+from kuberay.kube.store import Store
+from tests.controllers.raycluster.situations import OWNER, cluster, head, pod
+
+LABELS = {"ray.io/cluster": "rc", "ray.io/node-type": "head", "ray.io/identifier": "rc-head"}
+
+
+def look(*pods: Pod, service: Service | None = None) -> Seen:
+    indexes: Any = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
+    pod_store: Store[Pod] = Store(indexes)
+    service_store: Store[Service] = Store(indexes)
+    pod_store.replaced(pods, "1")
+    service_store.replaced([service] if service else [], "1")
+    return observe(cluster(), pod_store, service_store, failures={}, reported=frozenset())
+
+
+def service(owner: Owner | None, labels: dict[str, str]) -> Service:
+    owners = [owner] if owner else []
+    return Service(metadata=Metadata(name="rc-head-svc", namespace="default", labels=labels, owner_references=owners))
+
+
+class TestPods:
+    def test_they_belong_by_their_owner(self) -> None:
+        seen = look(head(), pod("a"))
+        assert [each.name for each in seen.heads] == ["rc-head"]
+        assert [each.name for each in seen.of_group("wg")] == ["a"]
+
+    def test_one_without_an_owner_or_with_another_is_a_stranger(self) -> None:
+        other = msgspec.structs.replace(OWNER, uid="u-2")
+        seen = look(pod("a"), pod("b", owner=None), pod("c", owner=other))
+        assert [each.name for each in seen.workers] == ["a"]
+        assert [each.name for each in seen.strangers] == ["b", "c"]
+
+    def test_a_helper_of_the_cluster_is_no_stranger(self) -> None:
+        helper = pod("cleanup", owner=None)
+        helper.metadata.labels["ray.io/node-type"] = "redis-cleanup"
+        assert look(helper).strangers == ()
+
+
+class TestHeadService:
+    def test_ours_is_found(self) -> None:
+        assert look(service=service(OWNER, {"ray.io/cluster": "rc"})).head_service is not None
+
+    def test_one_that_a_user_made_with_its_labels_is_taken(self) -> None:
+        assert look(service=service(None, LABELS)).head_service is not None
+
+    def test_one_that_only_has_the_name_is_not(self) -> None:
+        assert look(service=service(None, {"ray.io/cluster": "rc"})).head_service is None
+
+    def test_without_one(self) -> None:
+        assert look().head_service is None
