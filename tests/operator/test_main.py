@@ -11,12 +11,13 @@ import aiohttp
 import pytest
 import structlog
 
+from kuberay.api.gates import FeatureGates
 from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
 from kuberay.kube.client import Client
 from kuberay.operator import health
 from kuberay.operator.logs import LogFormat, configure
 from kuberay.operator.main import run
-from kuberay.operator.settings import Settings
+from kuberay.operator.settings import Settings, from_environment
 from tests.controllers.embedded import embedded
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ class TestStopping:
         async with health.serving("127.0.0.1:0", list) as address:
             with pytest.raises(OSError, match="address already in use"):
                 await run(client, Settings(health_address=address), stop=asyncio.Event())
+
+
+@pytest.mark.parametrize("gate", ["RayClusterStatusConditions", "RayMultiHostIndexing"])
+async def test_a_gate_that_cannot_be_closed_yet_is_refused(gate: str) -> None:
+    client, _ = await embedded()
+    settings = from_environment({}, gates=FeatureGates.parse(f"{gate}=false"), health_address=None)
+    with pytest.raises(ValueError, match=f"{gate} cannot be switched off yet"):
+        await run(client, settings, stop=asyncio.Event())
 
 
 class TestLog:

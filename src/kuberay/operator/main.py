@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from kuberay import __version__
+from kuberay.api.gates import Gate
 from kuberay.controllers.raycluster.controller import NAME, RayClusterController
 from kuberay.kube.recorder import Recorder
 from kuberay.operator import health
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kuberay.kube.client import Client
     from kuberay.operator.settings import Settings
 
+_ALWAYS_ON = (Gate.RAY_CLUSTER_STATUS_CONDITIONS, Gate.RAY_MULTI_HOST_INDEXING)
 _LAST_EVENTS = 5.0
 """Seconds that the events of the last pass may take to be sent."""
 
@@ -32,7 +34,11 @@ async def run(client: Client, settings: Settings, *, stop: asyncio.Event) -> Non
     The client stays open: it belongs to the caller.
 
     :raises OSError: the health address cannot be listened on.
+    :raises ValueError: a setting asks for what this version cannot do.
     """
+    for gate in _ALWAYS_ON:
+        if gate not in settings.controllers.gates:
+            raise ValueError(f"feature gate {gate} cannot be switched off yet")
     recorder = Recorder(client, NAME)
     controllers = [
         RayClusterController(
