@@ -24,7 +24,7 @@ from kuberay.engine.apiserver.http import HttpFront
 from kuberay.engine.crds import register_crds
 from kuberay.engine.dashboards import Dashboards
 from kuberay.engine.errors import PortTaken, RayMissing
-from kuberay.engine.loops import EndpointSlices, GarbageCollector, NamespaceCleaner, Scheduler
+from kuberay.engine.loops import EndpointSlices, GarbageCollector, Namespaces, Scheduler
 from kuberay.engine.node import images
 from kuberay.engine.node.agent import NodeAgent
 from kuberay.engine.node.remote import Helper
@@ -127,7 +127,7 @@ async def _run_parts(
     streams.node = node
     loops = (
         GarbageCollector(client("garbage-collector")),
-        NamespaceCleaner(client("namespaces")),
+        Namespaces(client("namespaces")),
         Scheduler(client("scheduler")),
         EndpointSlices(client("endpoints")),
         Dashboards(client("dashboards"), node.connect, file=folder.addresses),

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 def cluster_line(cluster: Mapping[str, Any]) -> str:
     """One line about a RayCluster: how far it is and, when something blocks it, what."""
     status = cluster.get("status", {})
+    if "desiredWorkerReplicas" not in status:
+        return f"{cluster['metadata']['name']}: accepted"
     ready, desired = status.get("readyWorkerReplicas", 0), status.get("desiredWorkerReplicas", 0)
     state = status.get("state") or "starting"
     line = f"{cluster['metadata']['name']}: {state}, {ready} of {desired} workers ready"
