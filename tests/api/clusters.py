@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kuberay.api.gates import ALL_GATES, FeatureGates
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.api.problems import Severity
 from kuberay.api.v1 import RayCluster
 from kuberay.api.validate import raycluster
+
+ALL_GATES = FeatureGates(dict.fromkeys(Gate, True))
 
 
 def pod(**spec: Any) -> dict[str, Any]:

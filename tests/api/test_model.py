@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import json
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from kuberay.api.model import DecodeError, Model
 from kuberay.api.v1 import (
     AuthOptions,
     HeadGroupSpec,
+    ObjectMeta,
     RayCluster,
     RayClusterSpec,
     RayCronJob,
@@ -21,7 +23,12 @@ from kuberay.api.v1 import (
     WorkerGroupSpec,
 )
 from tests.api.clusters import group, manifest
-from tests.api.upstream import manifests, needs_upstream
+from tests.api.upstream import ROOT, manifests, needs_upstream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kuberay.api.meta import Object
 
 
 def unknown(model: Any, path: str = "") -> list[str]:
@@ -37,7 +44,7 @@ def unknown(model: Any, path: str = "") -> list[str]:
     return []
 
 
-KINDS: dict[str, type[Model]] = {kind.__name__: kind for kind in (RayCluster, RayJob, RayService, RayCronJob)}
+KINDS: dict[str, type[Object]] = {kind.__name__: kind for kind in (RayCluster, RayJob, RayService, RayCronJob)}
 
 
 class TestReadingAndWriting:
@@ -209,3 +216,18 @@ class TestLosslessness:
         read = KINDS[document["kind"]].from_dict(document)
         assert read.to_dict() == document
         assert [path for path in unknown(read) if path.startswith((".spec", ".status"))] == []
+
+    @needs_upstream
+    @pytest.mark.parametrize(
+        "file", sorted(ROOT.glob("made-by-go/*/*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+    )
+    def test_what_other_operators_stored_is_read_whole_with_its_status(self, file: Path) -> None:
+        objects = [each for each in json.loads(file.read_text())["objects"] if each["kind"] in KINDS]
+        for stored in objects:
+            read = KINDS[stored["kind"]].from_dict(stored)
+            assert read.to_dict() == stored
+            assert [path for path in unknown(read) if path.startswith((".spec", ".status"))] == []
+            assert msgspec.convert(stored, KINDS[stored["kind"]]).metadata == msgspec.convert(
+                stored["metadata"], ObjectMeta
+            )
+        assert objects

@@ -87,6 +87,13 @@ class TestProblems:
         assert len(found) == 1
         assert message in found[0]
 
+    def test_a_serve_config_that_cannot_be_read_is_told(self) -> None:
+        document = manifest()
+        spec = {"rayClusterConfig": document["spec"], "serveConfigV2": "applications:\n- name: [x"}
+        code, found = check(json.dumps({**document, "kind": "RayService", "spec": spec}))
+        assert code == 1
+        assert "spec.serveConfigV2: line 2: not YAML" in found[0]
+
     def test_a_field_that_is_missing_is_told_where_it_should_be(self) -> None:
         assert check("apiVersion: ray.io/v1\nkind: RayCluster\nmetadata:\n  name: demo\nspec:\n  suspend: true\n") == (
             1,

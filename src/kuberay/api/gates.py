@@ -85,5 +85,3 @@ _GROUPS = {"AllAlpha": ALPHA, "AllBeta": BETA}
 _VALUES = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
 
 DEFAULT_GATES = FeatureGates()
-ALL_GATES = FeatureGates(dict.fromkeys(Gate, True))
-"""Every gate open: for judging a manifest without knowing the operator it is meant for."""

@@ -28,11 +28,6 @@ def _content() -> dict[str, Any]:
     return content
 
 
-def version() -> str:
-    """The version of Kubernetes the types are from."""
-    return str(_content()["version"])
-
-
 @cache
 def embedded(kind: str) -> Schema:
     """The schema of a type, whole. It is shared: whoever changes it copies it first.

@@ -6,9 +6,10 @@ readers never fail: what has not the shape of the thing asked for is as good as 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from kuberay.api.facts import Json
 
 
 def objects(value: Any, key: str) -> list[Json]:

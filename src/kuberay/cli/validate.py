@@ -13,9 +13,9 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kuberay.api.documents import Document
     from kuberay.api.gates import FeatureGates
     from kuberay.api.validate.objects import Rules
-    from kuberay.cli.located import Document
 
 CLEAN, PROBLEMS, UNREADABLE = 0, 1, 2
 
@@ -102,7 +102,7 @@ def _summary(findings: list[Finding], checked: int, files: int) -> str:
 
 def _examine(file: str, rules: Rules) -> Iterator[Finding | int]:
     """The findings of a file, and a count for each object of `ray.io` in it."""
-    from kuberay.cli.located import Unreadable, read
+    from kuberay.api.documents import Unreadable, read
 
     name = "<stdin>" if file == "-" else file
     try:

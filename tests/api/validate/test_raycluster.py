@@ -83,6 +83,18 @@ class TestGroups:
             "spec.workerGroupSpecs[1].replicas": "9 is above maxReplicas; 3 will run",
         }
 
+    def test_a_name_for_all_workers_is_a_warning(self) -> None:
+        named = {"metadata": {"name": "mine"}, **pod()}
+        assert problems(manifest(group(template=named))) == {}
+        assert list(warnings(manifest(group(template=named), head={"template": named}))) == [
+            "spec.workerGroupSpecs[0].template.metadata.name"
+        ]
+
+    def test_a_resource_that_is_no_quantity_is_a_warning(self) -> None:
+        document = manifest(group(resources={"CPU": "many", "GPU": "1"}))
+        assert problems(document) == {}
+        assert list(warnings(document)) == ["spec.workerGroupSpecs[0].resources.CPU"]
+
     def test_resources_are_set_in_one_place(self) -> None:
         both: dict[str, Any] = {"rayStartParams": {"num-gpus": "1"}, "resources": {"GPU": "1"}}
         assert list(problems(manifest(group(**both), head=both))) == [
@@ -169,6 +181,9 @@ class TestFaultTolerance:
     def test_it_is_asked_for_in_one_way(self) -> None:
         found = problems(manifest(metadata=self.annotated("false"), **OPTIONS))
         assert list(found) == ["metadata.annotations[ray.io/ft-enabled]"]
+
+    def test_the_annotation_is_deprecated(self) -> None:
+        assert list(warnings(manifest(metadata=self.annotated("true")))) == ["metadata.annotations[ray.io/ft-enabled]"]
 
     def test_an_address_without_it_is_an_error(self) -> None:
         head = {"template": pod_with_env(RAY_REDIS_ADDRESS="redis:6379")}

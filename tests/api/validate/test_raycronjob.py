@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from kuberay.api.gates import ALL_GATES
 from kuberay.api.v1 import RayCronJob
 from kuberay.api.validate import raycronjob
-from tests.api.clusters import manifest
+from tests.api.clusters import ALL_GATES, manifest
 
 
 def problems(**spec: Any) -> list[str]:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kuberay.api.gates import ALL_GATES, FeatureGates, Gate
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.api.problems import Severity
 from kuberay.api.v1 import RayJob
 from kuberay.api.validate import rayjob
-from tests.api.clusters import manifest, pod
+from tests.api.clusters import ALL_GATES, manifest, pod
 
 CLUSTER = manifest()["spec"]
 SELECTED = {"clusterSelector": {"ray.io/cluster": "mine"}}
@@ -49,6 +49,10 @@ class TestTheCluster:
         assert judged(spec, Severity.ERROR) == ["suspend", "backoffLimit"]
         assert judged({**SELECTED, "submissionMode": "SidecarMode"}, Severity.ERROR) == ["submissionMode"]
 
+    def test_other_keys_of_a_selector_are_a_warning(self) -> None:
+        selector = {"ray.io/cluster": "mine", "zone": "a"}
+        assert judged({"clusterSelector": selector}, Severity.WARNING) == ["clusterSelector.zone"]
+
     def test_a_cluster_beside_a_selector_is_a_warning(self) -> None:
         assert judged({**SELECTED, "rayClusterSpec": CLUSTER}, Severity.WARNING) == ["rayClusterSpec"]
 
@@ -74,6 +78,12 @@ class TestSubmission:
             "rayClusterSpec.headGroupSpec.template.spec.restartPolicy",
         ]
 
+    @pytest.mark.parametrize("mode", ["HTTPMode", "InteractiveMode"])
+    def test_without_a_pod_that_submits_its_settings_are_a_warning(self, mode: str) -> None:
+        spec = {"rayClusterSpec": CLUSTER, "submissionMode": mode, "submitterPodTemplate": {}, "submitterConfig": {}}
+        assert judged(spec, Severity.ERROR) == []
+        assert judged(spec, Severity.WARNING) == ["submitterPodTemplate", "submitterConfig"]
+
     def test_an_unknown_mode_is_a_warning(self) -> None:
         assert problems(submissionMode="Pigeon") == []
         assert judged({"rayClusterSpec": CLUSTER, "submissionMode": "Pigeon"}, Severity.WARNING) == ["submissionMode"]
@@ -90,11 +100,20 @@ class TestValues:
     def test_a_deadline_is_not_zero(self, field: str) -> None:
         assert judged({"rayClusterSpec": CLUSTER, field: 0}, Severity.ERROR) == [field]
 
+    @pytest.mark.parametrize(
+        ("text", "fine"), [('{"a": 1}', True), ("", True), ("[1]", False), ("{", False), ("x", False)]
+    )
+    def test_resources_that_are_no_json_object_are_a_warning(self, text: str, fine: bool) -> None:
+        found = judged({"rayClusterSpec": CLUSTER, "entrypointResources": text}, Severity.WARNING)
+        assert found == ([] if fine else ["entrypointResources"])
+
     @pytest.mark.parametrize("text", ["", "pip: [x]", "null", "# nothing"])
     def test_a_runtime_environment_is_a_mapping_or_nothing(self, text: str) -> None:
         assert problems(runtimeEnvYAML=text) == []
 
-    @pytest.mark.parametrize("text", ["[1]", "word", "a: b: c", "\ta: 1", "a: &x [*x]\nb: *y", "- " * 3000])
+    @pytest.mark.parametrize(
+        "text", ["[1]", "word", "a: b: c", "\ta: 1", "a: &x [*x]\nb: *y", "- " * 3000, "[" * 100_000, "a: 1\n---\nb: 2"]
+    )
     def test_other_texts_are_told(self, text: str) -> None:
         assert problems(runtimeEnvYAML=text) == ["runtimeEnvYAML"]
 

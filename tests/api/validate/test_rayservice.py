@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kuberay.api.gates import ALL_GATES, FeatureGates, Gate
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.api.problems import Severity
 from kuberay.api.v1 import RayService
 from kuberay.api.validate import rayservice
-from tests.api.clusters import manifest
+from tests.api.clusters import ALL_GATES, manifest
 
 CLUSTER = manifest()["spec"]
 SCALING = {**CLUSTER, "enableInTreeAutoscaling": True}
@@ -106,6 +106,12 @@ class TestUpgrades:
         spec = {"upgradeStrategy": incremental(stepSizePercent=-1)}
         assert judged(spec, Severity.ERROR, gates) == []
         assert judged(spec, Severity.WARNING, gates) == ["upgradeStrategy.type"]
+
+    def test_what_the_strategy_does_not_use_is_a_warning(self) -> None:
+        spec = {"upgradeStrategy": incremental(), "rayClusterConfig": SCALING, "serveService": {}}
+        assert judged(spec, Severity.WARNING) == ["serveService"]
+        spec = {"upgradeStrategy": incremental() | {"type": "NewCluster"}}
+        assert judged(spec, Severity.WARNING) == ["upgradeStrategy.clusterUpgradeOptions"]
 
     def test_an_upgrade_that_cannot_advance_is_a_warning(self) -> None:
         spec = {"upgradeStrategy": incremental(stepSizePercent=0), "rayClusterConfig": SCALING}

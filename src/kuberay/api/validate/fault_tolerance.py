@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.api import templates
 from kuberay.api.gates import Gate
-from kuberay.api.problems import Problem
+from kuberay.api.problems import Problem, warning
 from kuberay.api.v1.raycluster import ANNOTATION_FT_ENABLED
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def fault_tolerance_problems(subject: Subject) -> Iterator[Problem]:
     variables = subject.head_environment
     params = subject.spec.head_group_spec.ray_start_params
 
+    if annotation and options is None:
+        yield warning(f"metadata.annotations[{ANNOTATION_FT_ENABLED}]", f"is deprecated; use {_OPTIONS}")
     if options is not None:
         if annotation:
             yield Problem(

@@ -30,6 +30,8 @@ def group_problems(subject: Subject) -> Iterator[Problem]:
         path = subject.at(f"workerGroupSpecs[{index}]")
         yield from _name_problems(group, path, index, seen)
         yield from _template_problems(group, path, f"worker group {shown(group.group_name)}")
+        if templates.text(templates.mapping(group.template, "metadata"), "name"):
+            yield warning(f"{path}.template.metadata.name", "has no effect: names of worker Pods are generated")
         yield from _count_problems(group, path, subject.spec.is_autoscaling)
         yield from _shared_problems(group, path)
         yield from _autoscaler_problems(group, path, subject)

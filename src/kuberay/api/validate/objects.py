@@ -17,6 +17,7 @@ from kuberay.api.schema import schema_of
 from kuberay.api.v1 import RayCluster, RayCronJob, RayJob, RayService
 from kuberay.api.validate import raycluster, raycronjob, rayjob, rayservice
 from kuberay.api.validate.pods import annotation_problems, cluster_pod_problems, label_problems, pod_problems
+from kuberay.api.validate.texts import not_a_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,6 +107,8 @@ def _rule_problems(kind: str, document: dict[str, Any], rules: Rules) -> Iterato
             yield from rayservice.metadata_problems(service)
             yield from rayservice.spec_problems(service, rules.gates)
             yield from cluster_pod_problems(service.spec.ray_cluster_config, "spec.rayClusterConfig")
+            if service.spec.serve_config_v2 and (wrong := not_a_mapping(service.spec.serve_config_v2)):
+                yield Problem("spec.serveConfigV2", wrong)
         case "RayCronJob":
             cron_job = RayCronJob.from_dict(document)
             yield from raycronjob.metadata_problems(cron_job)

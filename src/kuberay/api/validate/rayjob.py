@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from kuberay.api import templates
 from kuberay.api.gates import Gate
-from kuberay.api.problems import Problem, shown, warning
+from kuberay.api.problems import Problem, child, shown, warning
 from kuberay.api.validate.deletion import deletion_problems
 from kuberay.api.validate.names import RAY_JOB_NAME, name_problems
 from kuberay.api.validate.raycluster import cluster_spec_problems
+from kuberay.api.validate.texts import not_a_json_object, not_a_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -83,7 +84,7 @@ def _cluster_problems(spec: RayJobSpec, path: str) -> Iterator[Problem]:
         yield warning(f"{path}.rayClusterSpec", "has no effect beside clusterSelector")
     for key in selector:
         if key != CLUSTER_SELECTOR_KEY:
-            yield warning(f"{path}.clusterSelector[{key}]", f"has no effect: only {CLUSTER_SELECTOR_KEY} is read")
+            yield warning(child(f"{path}.clusterSelector", key), f"has no effect: only {CLUSTER_SELECTOR_KEY} is read")
 
 
 def _submission_problems(spec: RayJobSpec, path: str) -> Iterator[Problem]:
@@ -94,20 +95,19 @@ def _submission_problems(spec: RayJobSpec, path: str) -> Iterator[Problem]:
         )
     if mode == "InteractiveMode" and (spec.backoff_limit or 0) > 0:
         yield Problem(f"{path}.backoffLimit", "is not possible in InteractiveMode")
-    if mode == "SidecarMode":
-        for field, value in (
-            ("submitterPodTemplate", spec.submitter_pod_template),
-            ("submitterConfig", spec.submitter_config),
-        ):
-            if value is not None:
-                yield Problem(f"{path}.{field}", "is not possible in SidecarMode")
-        if spec.ray_cluster_spec is not None:
-            policy = templates.restart_policy(spec.ray_cluster_spec.head_group_spec.template)
-            if policy not in ("", "Never"):
-                yield Problem(
-                    f"{path}.rayClusterSpec.headGroupSpec.template.spec.restartPolicy",
-                    f"should be Never or unset in SidecarMode, got {shown(policy)}",
-                )
+    submitter = {"submitterPodTemplate": spec.submitter_pod_template, "submitterConfig": spec.submitter_config}
+    for field in (field for field, value in submitter.items() if value is not None):
+        if mode == "SidecarMode":
+            yield Problem(f"{path}.{field}", "is not possible in SidecarMode")
+        elif mode != "K8sJobMode":
+            yield warning(f"{path}.{field}", f"has no effect in {shown(mode)}: no Pod submits")
+    if mode == "SidecarMode" and spec.ray_cluster_spec is not None:
+        policy = templates.restart_policy(spec.ray_cluster_spec.head_group_spec.template)
+        if policy not in ("", "Never"):
+            yield Problem(
+                f"{path}.rayClusterSpec.headGroupSpec.template.spec.restartPolicy",
+                f"should be Never or unset in SidecarMode, got {shown(policy)}",
+            )
 
 
 def _embedded_problems(
@@ -127,6 +127,8 @@ def _embedded_problems(
 def _value_problems(spec: RayJobSpec, path: str) -> Iterator[Problem]:
     if spec.runtime_env_yaml and (wrong := not_a_mapping(spec.runtime_env_yaml)):
         yield Problem(f"{path}.runtimeEnvYAML", wrong)
+    if spec.entrypoint_resources and (wrong := not_a_json_object(spec.entrypoint_resources)):
+        yield warning(f"{path}.entrypointResources", wrong)
     positive = {
         "activeDeadlineSeconds": spec.active_deadline_seconds,
         "preRunningDeadlineSeconds": spec.pre_running_deadline_seconds,
@@ -136,21 +138,3 @@ def _value_problems(spec: RayJobSpec, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.{field}", f"must be greater than 0, got {value}")
     if spec.backoff_limit is not None and spec.backoff_limit < 0:
         yield Problem(f"{path}.backoffLimit", f"must not be negative, got {spec.backoff_limit}")
-
-
-def not_a_mapping(text: str) -> str | None:
-    """Why a text is not a YAML mapping, or `None` when it is one (or says nothing)."""
-    # Few objects hold such a text; the others do not pay for the parser.
-    import yaml
-
-    try:
-        value = yaml.load(text, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark else ""
-        return f"is not YAML{place}: {getattr(error, 'problem', None) or error}"
-    except (ValueError, RecursionError) as error:
-        return f"is not YAML: {error}"
-    if value is not None and not isinstance(value, dict):
-        return "must be a YAML mapping"
-    return None

@@ -81,15 +81,19 @@ def spec_problems(service: RayService, gates: FeatureGates) -> list[Problem]:
 
 def _upgrade_problems(service: RayService, gates: FeatureGates) -> Iterator[Problem]:
     strategy, path = service.spec.upgrade_strategy, "spec.upgradeStrategy"
-    if strategy is None or not strategy.type:
+    if strategy is None:
         return
-    if strategy.type not in UPGRADE_TYPES:
+    if strategy.type != INCREMENTAL and strategy.cluster_upgrade_options is not None:
+        yield warning(f"{path}.clusterUpgradeOptions", f"has no effect without type {INCREMENTAL}")
+    if strategy.type and strategy.type not in UPGRADE_TYPES:
         yield Problem(f"{path}.type", f"must be one of {', '.join(UPGRADE_TYPES)}, got {shown(strategy.type)}")
     if strategy.type != INCREMENTAL:
         return
     if Gate.RAY_SERVICE_INCREMENTAL_UPGRADE not in gates:
         yield warning(f"{path}.type", f"has no effect without the feature gate {Gate.RAY_SERVICE_INCREMENTAL_UPGRADE}")
         return
+    if service.spec.serve_service is not None:
+        yield warning("spec.serveService", f"has no effect with {INCREMENTAL}: a Gateway leads to the clusters")
     if not service.spec.ray_cluster_config.is_autoscaling:
         yield Problem("spec.rayClusterConfig.enableInTreeAutoscaling", f"must be true for {INCREMENTAL}")
     options, path = strategy.cluster_upgrade_options, f"{path}.clusterUpgradeOptions"

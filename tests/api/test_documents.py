@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kuberay.cli.located import DEEPEST, Document, Unreadable, read
+from kuberay.api.documents import DEEPEST, Document, Unreadable, read
 
 
 def only(text: str) -> Document:
