@@ -51,6 +51,11 @@ def bookmark(version: int) -> bytes:
     return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
 
 
+def end_of_list(version: int) -> bytes:
+    meta = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    return event("BOOKMARK", {"metadata": meta})
+
+
 EXPIRED = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
 
 
@@ -62,7 +67,7 @@ def forever() -> asyncio.Event:
 class Scene:
     """An informer against a script. When the script has ended, watches are silent."""
 
-    def __init__(self, *answers: Answer | Exception, **options: Any) -> None:
+    def __init__(self, *answers: Answer | Exception, streamed: bool = False, **options: Any) -> None:
         script = iter(answers)
 
         def answer(request: Request) -> Answer | Exception:
@@ -75,7 +80,7 @@ class Scene:
         self.changes: list[tuple[str | None, str | None]] = []
         self.store.on_change(lambda old, new: self.changes.append((version_of(old), version_of(new))))
         self.informer = Informer(
-            Client(self.transport, retry=Retry(attempts=0)),
+            Client(self.transport, retry=Retry(attempts=0), streamed_lists=streamed),
             PODS,
             self.store,
             type=Pod,
@@ -87,10 +92,7 @@ class Scene:
     @property
     def asked(self) -> list[str]:
         """What was asked of the server: lists, and watches with the version they began at."""
-        return [
-            f"watch {query(each)['resourceVersion']}" if "watch" in query(each) else "list"
-            for each in self.transport.requests
-        ]
+        return [_asked(query(each)) for each in self.transport.requests]
 
     @property
     def names(self) -> list[str]:
@@ -109,6 +111,15 @@ class Scene:
     async def run(self, seconds: float) -> None:
         async with self.running():
             await asyncio.sleep(seconds)
+
+
+def _asked(parameters: dict[str, str]) -> str:
+    if "watch" not in parameters:
+        return "list"
+    if "sendInitialEvents" in parameters:
+        assert parameters["resourceVersionMatch"] == "NotOlderThan"
+        return "stream"
+    return f"watch {parameters['resourceVersion']}"
 
 
 def version_of(obj: Pod | None) -> str | None:
@@ -330,3 +341,203 @@ class TestSayingWhatIsWrong:
         async with scene.running():
             await asyncio.sleep(0.1)
             assert "the account needs the verb 'watch'" in (scene.informer.problem or "")
+
+
+class TestStreamedLists:
+    @virtual_time
+    async def test_one_watch_brings_the_list_and_what_comes_after(self) -> None:
+        parts: list[bytes | Exception | asyncio.Event] = [
+            event("ADDED", pod("a", 1)),
+            end_of_list(10) + event("ADDED", pod("b", 11)),
+            forever(),
+        ]
+        scene = Scene(Answer(body=parts), streamed=True)
+        await scene.run(1)
+        assert scene.asked == ["stream"]
+        assert scene.names == ["a", "b"]
+        assert scene.store.resource_version == "11"
+
+    @virtual_time
+    async def test_nothing_is_shown_before_the_list_is_whole(self) -> None:
+        go_on = asyncio.Event()
+        parts: list[bytes | Exception | asyncio.Event] = [
+            event("ADDED", pod("a", 1)),
+            event("ADDED", pod("b", 2)),
+            go_on,
+            end_of_list(10),
+            forever(),
+        ]
+        scene = Scene(Answer(body=parts), streamed=True)
+        async with scene.running():
+            await asyncio.sleep(1)
+            assert (scene.names, scene.store.is_synced) == ([], False)
+            go_on.set()
+            await scene.informer.synced()
+            assert scene.names == ["a", "b"]
+
+    @virtual_time
+    async def test_changes_within_the_list_count(self) -> None:
+        parts = event("ADDED", pod("a", 1)) + event("ADDED", pod("b", 2)) + bookmark(3)
+        parts += event("MODIFIED", pod("a", 4)) + event("DELETED", pod("b", 5)) + end_of_list(10)
+        scene = Scene(Answer(body=[parts, forever()]), streamed=True)
+        await scene.run(1)
+        assert scene.changes == [(None, "4")]
+
+    @virtual_time
+    async def test_after_a_forgotten_version_the_list_is_streamed_again_and_departures_are_told(self) -> None:
+        scene = Scene(
+            Answer(body=[event("ADDED", pod("a", 1)) + event("ADDED", pod("b", 2)) + end_of_list(10), EXPIRED]),
+            Answer(body=[event("ADDED", pod("a", 25)) + end_of_list(30), forever()]),
+            streamed=True,
+        )
+        await scene.run(1)
+        assert scene.asked == ["stream", "stream"]
+        assert scene.changes == [(None, "1"), (None, "2"), ("2", None), ("1", "25")]
+
+    @virtual_time
+    async def test_a_broken_watch_after_it_is_taken_up_without_a_list(self) -> None:
+        scene = Scene(Answer(body=[end_of_list(10), bookmark(12), BROKEN]), streamed=True)
+        await scene.run(2)
+        assert scene.asked == ["stream", "watch 12"]
+
+    @pytest.mark.parametrize(
+        "no", [refused(422, "Invalid"), refused(400, "BadRequest"), refused(405, "MethodNotAllowed")]
+    )
+    def test_a_server_that_has_none_is_asked_for_pages_at_once_and_ever_after(self, no: Answer) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(no, listed(10, pod("a", 1)), Answer(body=[EXPIRED]), listed(20), streamed=True)
+            await scene.run(1)
+            assert scene.asked == ["stream", "list", "watch 10", "list", "watch 20"]
+            assert scene.times[1] == 0
+
+        scenario()
+
+    @virtual_time
+    async def test_what_one_informer_learns_of_the_server_all_of_its_client_know(self) -> None:
+        scene = Scene(refused(422, "Invalid"), listed(10), streamed=True)
+        await scene.run(1)
+        other = Informer(scene.informer._client, PODS, Store[Pod](), type=Pod, clock=clock, rng=lambda: 1.0)
+        task = asyncio.create_task(other.run())
+        await asyncio.sleep(1)
+        task.cancel()
+        assert scene.asked[3:] == ["list"]
+
+    @virtual_time
+    async def test_a_server_that_never_ends_the_list_is_not_waited_for(self) -> None:
+        scene = Scene(Answer(body=[event("ADDED", pod("a", 1)), forever()]), listed(10, pod("a", 1)), streamed=True)
+        await scene.run(30)
+        assert scene.asked == ["stream", "list", "watch 10"]
+        assert scene.times[1] == pytest.approx(10)
+
+    @virtual_time
+    async def test_silence_after_the_list_is_ordinary(self) -> None:
+        scene = Scene(Answer(body=[end_of_list(10), forever()]), streamed=True)
+        await scene.run(75)
+        assert scene.asked == ["stream", "watch 10"]
+        assert scene.times[1] == pytest.approx(70)
+
+    @virtual_time
+    async def test_a_stream_that_breaks_before_its_end_shows_nothing_and_pages_come_next(self) -> None:
+        scene = Scene(
+            Answer(body=[event("ADDED", pod("gone", 1)), BROKEN]),
+            listed(10, pod("a", 1)),
+            Answer(body=[EXPIRED]),
+            Answer(body=[end_of_list(20), forever()]),
+            streamed=True,
+        )
+        await scene.run(5)
+        assert scene.asked == ["stream", "list", "watch 10", "stream"]
+        assert scene.changes == [(None, "1"), ("1", None)]
+
+    @virtual_time
+    async def test_a_stream_that_ends_before_its_end_is_a_failure(self) -> None:
+        scene = Scene(Answer(body=[event("ADDED", pod("a", 1))]), listed(10), streamed=True)
+        async with scene.running():
+            await asyncio.sleep(0.1)
+            assert "before the end of the list" in (scene.informer.problem or "")
+            await scene.informer.synced()
+
+    @virtual_time
+    async def test_a_missing_right_is_named_as_it_is(self) -> None:
+        scene = Scene(refused(403, "Forbidden"), refused(403, "Forbidden"), streamed=True)
+        async with scene.running():
+            await asyncio.sleep(0.1)
+            assert scene.asked == ["stream", "list"]
+            assert "the account needs the verb 'list'" in (scene.informer.problem or "")
+
+    @virtual_time
+    async def test_an_unreadable_object_stays_as_it_was_last_seen(self) -> None:
+        scene = Scene(
+            Answer(body=[event("ADDED", pod("a", 1)) + end_of_list(10), EXPIRED]),
+            Answer(body=[event("ADDED", pod("a", 15, phase=7)) + end_of_list(20), forever()]),
+            streamed=True,
+        )
+        await scene.run(1)
+        assert scene.changes == [(None, "1")]
+
+    @virtual_time
+    async def test_a_server_that_asks_for_time_gets_it(self) -> None:
+        scene = Scene(refused(429, "TooManyRequests", retry_after="7"), listed(10), streamed=True)
+        await scene.run(10)
+        assert scene.times[1] == pytest.approx(7)
+
+
+class TestReaching:
+    @virtual_time
+    async def test_what_is_passed_is_reached(self) -> None:
+        scene = Scene(listed(10))
+        async with scene.running():
+            await scene.informer.reach("10")
+        assert scene.asked == ["list", "watch 10"]
+
+    @virtual_time
+    async def test_the_watch_may_get_there(self) -> None:
+        go_on = asyncio.Event()
+        scene = Scene(listed(10), Answer(body=[go_on, bookmark(12), forever()]))
+        async with scene.running():
+            reaching = asyncio.create_task(scene.informer.reach("12"))
+            await asyncio.sleep(0.5)
+            assert not reaching.done()
+            go_on.set()
+            await reaching
+            assert clock() == 0.5
+
+    @virtual_time
+    async def test_else_a_list_does_while_the_watch_goes_on(self) -> None:
+        go_on = asyncio.Event()
+        late = event("MODIFIED", pod("a", 11)) + event("DELETED", pod("b", 12)) + event("MODIFIED", pod("a", 21))
+        scene = Scene(
+            listed(10, pod("a", 1), pod("b", 2)), Answer(body=[go_on, late, forever()]), listed(20, pod("a", 15))
+        )
+        async with scene.running():
+            await scene.informer.reach("18")
+            assert clock() == pytest.approx(1)
+            go_on.set()
+            await asyncio.sleep(1)
+        assert scene.asked == ["list", "watch 10", "list"]
+        assert scene.changes == [(None, "1"), (None, "2"), ("2", None), ("1", "15"), ("15", "21")]
+
+    @virtual_time
+    async def test_a_list_that_the_watch_has_overtaken_is_put_aside(self) -> None:
+        script = {"list": [listed(10), listed(12)]}
+        scene = Scene()
+
+        def answer(request: Request) -> Answer:
+            if "watch" in query(request):
+                return Answer(body=[forever()])
+            if len(script["list"]) == 1:
+                scene.store.passed("30")  # as the watch does while the list is on its way
+            return script["list"].pop(0)
+
+        scene.transport._answer = answer
+        async with scene.running():
+            await scene.informer.reach("11")
+        assert scene.store.resource_version == "30"
+
+    @virtual_time
+    async def test_failures_are_waited_out(self) -> None:
+        scene = Scene(listed(10), Answer(body=[forever()]), BROKEN, BROKEN, listed(20))
+        async with scene.running():
+            await scene.informer.reach("18")
+        assert clock() == pytest.approx(3)

@@ -71,8 +71,11 @@ class Client:
         user_agent: str = f"kuberay/{__version__}",
         retry: Retry | None = None,
         timeout: float = 30.0,
+        streamed_lists: bool = True,
     ) -> None:
         self.transport = transport
+        self.streamed_lists = streamed_lists
+        """Whether informers may ask for lists as streams; one that finds that the server has none says so here."""
         self._user_agent = user_agent
         self._retry = retry or Retry()
         self._timeout = timeout
@@ -146,6 +149,7 @@ class Client:
 
         :param resource_version: changes after this version; `None` begins with everything there is.
         :param timeout_seconds: after how long the server ends the watch.
+        :param send_initial_events: begin with what there is, and a bookmark that says where that ends.
         :param idle_timeout: after how long without a byte the connection counts as dead.
         :raises Expired: the version is too old: list again. May also be raised in the middle.
         """

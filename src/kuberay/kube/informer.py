@@ -3,6 +3,9 @@
 A watch that breaks is taken up at the last version seen, so nothing is lost and nothing is listed again. Only when the
 server has forgotten that version (410) is everything listed anew; the store then finds what has gone meanwhile. No
 failure ends an informer: it says what is wrong, waits a little longer each time, and goes on.
+
+Where the server offers it, the list is streamed at the head of the watch, so that thousands of objects are never held
+as text. A server that does not is asked for pages, by all informers of the same client.
 """
 
 from __future__ import annotations
@@ -16,15 +19,28 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import structlog
 
 from kuberay.kube.decoding import Bookmark, EventType, Unreadable
-from kuberay.kube.errors import ApiError, DecodeError, Expired, Forbidden, KubeError, NotFound, Timeout, TransportError
-from kuberay.kube.identity import Key
+from kuberay.kube.errors import (
+    ApiError,
+    BadRequest,
+    DecodeError,
+    Expired,
+    Forbidden,
+    Invalid,
+    KubeError,
+    MethodNotAllowed,
+    NotFound,
+    Timeout,
+    TransportError,
+    UnsupportedMediaType,
+)
+from kuberay.kube.identity import Key, identity, version_order
 from kuberay.kube.watch import SilentWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from kuberay.kube.client import Client
-    from kuberay.kube.decoding import Event
+    from kuberay.kube.decoding import Event, Page
     from kuberay.kube.resources import Resource
     from kuberay.kube.selectors import FieldSelector, LabelSelector
     from kuberay.kube.store import Store
@@ -32,6 +48,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
+
+# How servers, old and new, say that they do not stream lists.
+_NO_STREAMED_LISTS = (BadRequest, MethodNotAllowed, UnsupportedMediaType, Invalid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +65,10 @@ class Timing:
     """Servers send a bookmark about every minute; without a byte for longer, the connection counts as dead."""
     shortest_watch: float = 300.0
     """The server is asked to end a watch after this, or up to twice as long: many clients do not return at once."""
+    list_silence: float = 10.0
+    """A streamed list that falls silent for so long before its end comes from a server that will never end it."""
+    reach: float = 1.0
+    """How long `reach` trusts the watch to get there by itself."""
 
 
 class Informer(Generic[T]):
@@ -86,47 +109,97 @@ class Informer(Generic[T]):
         self._sleep = sleep
         self._rng = rng
         self._synced = asyncio.Event()
+        self._must_list = True
+        self._prefers_pages = False
         self._failures = 0
         self._failed_at = float("-inf")
         self._unreadable_at: str | None = None
+        self._reaching: list[tuple[tuple[int, str], asyncio.Event]] = []
         self._log = log.bind(resource=resource.name)
 
     async def synced(self) -> None:
         """Wait until a first list is in the store."""
         await self._synced.wait()
 
+    async def reach(self, resource_version: str) -> None:
+        """Wait until the store shows everything up to a version: by the watch, or else by a list of its own.
+
+        A quiet kind has no events, and a bookmark comes once a minute; who must know now is worth a list.
+        """
+        await self.synced()
+        while not self.store.has_passed(resource_version):
+            passed = asyncio.Event()
+            entry = (version_order(resource_version), passed)
+            self._reaching.append(entry)
+            try:
+                async with asyncio.timeout(self._timing.reach):
+                    await passed.wait()
+            except TimeoutError:
+                await self._list_beside()
+            finally:
+                self._reaching.remove(entry)
+
     async def run(self) -> None:
         """Follow the server until cancelled."""
-        must_list = True
         while True:
-            verb = "list" if must_list else "watch"
+            by_pages = self._must_list and (self._prefers_pages or not self._client.streamed_lists)
+            is_streaming = self._must_list and not by_pages
             try:
-                if must_list:
-                    await self._list()
-                    must_list = False
-                else:
-                    await self._follow()
+                await (self._list() if by_pages else self._follow())
                 self.problem = None
             except SilentWatch as silent:
+                if is_streaming and self._must_list:
+                    self._give_up_streaming(silent)
                 self._log.debug("watch is taken up again", why=str(silent))
             except KubeError as error:
-                must_list = must_list or self._must_list_after(error)
+                if is_streaming and self._must_list:
+                    self._prefers_pages = True  # whatever it was, getting on is better than insisting
+                    if isinstance(error, _NO_STREAMED_LISTS):
+                        self._give_up_streaming(error)
+                    if isinstance(error, (*_NO_STREAMED_LISTS, Forbidden)):
+                        continue  # pages tell which right is missing: the one to list or the one to watch
+                verb = "list" if self._must_list else "watch"
+                self._must_list = self._must_list or self._must_list_after(error)
                 await self._back_off(verb, error)
 
+    def _give_up_streaming(self, why: Exception) -> None:
+        if self._client.streamed_lists:
+            self._client.streamed_lists = False
+            self._log.info("the server does not stream lists; asking for pages from now on", why=str(why))
+
+    def _replace(self, items: Iterable[T], resource_version: str, unreadable: Iterable[Key]) -> None:
+        self.store.replaced(items, resource_version, keep=unreadable)
+        self._must_list = False
+        self._prefers_pages = False
+        self._synced.set()
+        self._tell_who_waits()
+
     async def _list(self) -> None:
+        self._replace(*await self._listed())
+
+    async def _list_beside(self) -> None:
+        """List while the watch goes on: what the watch then shows of an earlier time is late, and the store knows."""
         try:
-            await self._list_pages(self._page_size)
+            items, resource_version, unreadable = await self._listed()
+        except KubeError as error:
+            self._log.warning(self._explain("list", error))
+            return
+        if not self.store.has_passed(resource_version):
+            self._replace(items, resource_version, unreadable)
+
+    async def _listed(self) -> tuple[list[T], str, list[Key]]:
+        try:
+            return await self._pages(self._page_size)
         except Expired:
             # The pages outlived the server's history; all at once cannot.
-            await self._list_pages(None)
-        self._synced.set()
+            return await self._pages(None)
 
-    async def _list_pages(self, size: int | None) -> None:
+    async def _pages(self, size: int | None) -> tuple[list[T], str, list[Key]]:
         items: list[T] = []
         unreadable: list[Key] = []
         continue_: str | None = None
         while True:
-            page = await self._client.list(
+            page: Page[T] = await self._client.list(
                 self.resource,
                 **self._selection,
                 limit=size,
@@ -139,31 +212,66 @@ class Informer(Generic[T]):
                 self._log_unreadable(each)
                 unreadable.append(Key(each.namespace, each.name))
             if not page.continue_:
-                break
+                return items, page.resource_version, unreadable
             continue_ = page.continue_
-        self.store.replaced(items, page.resource_version, keep=unreadable)
 
     async def _follow(self) -> None:
-        """One watch, from the last version seen until the server ends it."""
+        """One watch, from the last version seen, or from a streamed list, until the server ends it."""
         began = self._clock()
         came = 0
         seconds = int(self._timing.shortest_watch * (1 + self._rng()))
+        starts_with_list = self._must_list
         async with self._client.watch(
             self.resource,
             **self._selection,
-            resource_version=self.store.resource_version,
+            resource_version=None if starts_with_list else self.store.resource_version,
             timeout_seconds=seconds,
-            idle_timeout=self._timing.silence,
+            send_initial_events=starts_with_list,
+            idle_timeout=self._timing.list_silence if starts_with_list else self._timing.silence,
             type=self._type,
         ) as watch:
+            batches = watch.batches()
+            if starts_with_list:
+                await self._take_list(batches)
+                watch.idle_timeout = self._timing.silence
             self.problem = None
-            async for batch in watch.batches():
+            async for batch in batches:
                 came += len(batch)
                 for event in batch:
                     self._apply(event)
+                if self._reaching:
+                    self._tell_who_waits()
                 await asyncio.sleep(0)  # a flood of events must not keep others from running
         if not came and self._clock() - began < 1.0:
             raise TransportError("the server ended the watch at once")
+
+    async def _take_list(self, batches: AsyncIterator[list[Event[T] | Bookmark | Unreadable]]) -> None:
+        """The list at the head of a watch: kept aside until its end, then put in place at once."""
+        items: dict[Key, T] = {}
+        unreadable: dict[Key, None] = {}
+        async for batch in batches:
+            for number, event in enumerate(batch):
+                if isinstance(event, Bookmark):
+                    if event.initial_events_end:
+                        self._replace(items.values(), event.resource_version, unreadable)
+                        for later in batch[number + 1 :]:
+                            self._apply(later)
+                        return
+                elif isinstance(event, Unreadable):
+                    self._log_unreadable(event)
+                    unreadable[Key(event.namespace, event.name)] = None
+                elif event.type is EventType.DELETED:
+                    items.pop(identity(event.object).key, None)
+                else:
+                    items[identity(event.object).key] = event.object
+            await asyncio.sleep(0)
+        raise TransportError("the server ended the watch before the end of the list")
+
+    def _tell_who_waits(self) -> None:
+        reached = version_order(self.store.resource_version)
+        for version, passed in self._reaching:
+            if version <= reached:
+                passed.set()
 
     def _apply(self, event: Event[T] | Bookmark | Unreadable) -> None:
         if isinstance(event, Bookmark):
@@ -203,6 +311,8 @@ class Informer(Generic[T]):
         wait *= 0.5 + 0.5 * self._rng()
         if isinstance(error, Expired) and not self._failures:
             wait = 0.0  # what the server has forgotten is listed at once; waiting would only make it older
+        if isinstance(error, ApiError) and (details := error.status.details) is not None:
+            wait = max(wait, min(self._timing.longest_wait, details.retry_after_seconds))
         self._failures += 1
         self.problem = self._explain(verb, error)
         self._log.warning(self.problem, retry_in_seconds=round(wait, 3))

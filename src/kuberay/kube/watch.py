@@ -28,7 +28,8 @@ class Watch(Generic[T]):
     def __init__(self, chunks: AsyncIterator[bytes], decoder: Decoder[T], *, idle_timeout: float | None = None) -> None:
         self._chunks = chunks
         self._decoder = decoder
-        self._idle_timeout = idle_timeout
+        self.idle_timeout = idle_timeout
+        """After how many seconds without a byte it counts as dead; may be changed meanwhile."""
 
     async def __aiter__(self) -> AsyncIterator[Event[T] | Bookmark | Unreadable]:
         async for batch in self.batches():
@@ -71,7 +72,7 @@ class Watch(Generic[T]):
 
     async def _next_chunk(self) -> bytes | None:
         try:
-            async with asyncio.timeout(self._idle_timeout):
+            async with asyncio.timeout(self.idle_timeout):
                 return await anext(self._chunks, None)
         except TimeoutError:
-            raise SilentWatch(f"the watch was silent for {self._idle_timeout:g} s") from None
+            raise SilentWatch(f"the watch was silent for {self.idle_timeout:g} s") from None
