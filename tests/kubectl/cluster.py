@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ class Cluster:
     """A running server."""
 
     server: ApiServer
+    storage: MemoryStorage
     loop: asyncio.AbstractEventLoop
     program: Path
     home: Path
@@ -87,6 +89,13 @@ class Cluster:
         """Report a status as its controller would."""
         self.send("PATCH", f"{path}/status", {"status": status}, "application/merge-patch+json")
 
+    def until_watched(self, table: str) -> None:
+        """Return when somebody waits for changes of a table."""
+        deadline = time.monotonic() + 20
+        while not self.storage.watchers(table):
+            assert time.monotonic() < deadline, f"nobody watches {table}"
+            time.sleep(0.01)
+
     def wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(20)
 
@@ -106,7 +115,8 @@ def cluster(program: Path, home: Path) -> Iterator[Cluster]:
     write_kubeconfig(
         home / "kubeconfig", kubeconfig(server=url, authority=certificates.authority.read_bytes(), token=token)
     )
-    server = ApiServer(MemoryStorage(), streams=Diary())
+    storage = MemoryStorage()
+    server = ApiServer(storage, streams=Diary())
 
     async def start() -> HttpFront:
         front = HttpFront(server, tokens, certificates.server_context())
@@ -115,7 +125,7 @@ def cluster(program: Path, home: Path) -> Iterator[Cluster]:
 
     front = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
     try:
-        yield Cluster(server, loop, program, home, url)
+        yield Cluster(server, storage, loop, program, home, url)
     finally:
         asyncio.run_coroutine_threadsafe(front.stop(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)

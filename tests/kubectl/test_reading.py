@@ -132,6 +132,7 @@ class TestWatching:
 
     def test_wait_for_deletion_ends_when_the_object_is_gone(self, demo: Cluster) -> None:
         waiting = demo.start("wait", "--for=delete", "svc/web", "--timeout=20s")
+        demo.until_watched("services")
         demo.kubectl("delete", "svc", "web")
         output, _ = waiting.communicate(timeout=20)
         assert output == "service/web condition met\n"

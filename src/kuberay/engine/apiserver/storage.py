@@ -161,6 +161,10 @@ class MemoryStorage:
         self._changes_after(kept, after)
         return Cursor(self, kept, after)
 
+    def watchers(self, table: str) -> int:
+        """How many readers are waiting for a change of a table."""
+        return sum(not future.done() for future in self._table(table).waiting)
+
     async def close(self) -> None:
         """Let go of what the storage holds open."""
 
