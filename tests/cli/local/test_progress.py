@@ -45,17 +45,31 @@ def test_a_pod_on_its_way_out_is_stopping_whatever_its_containers_do() -> None:
     assert doing(leaving) == "stopping"
 
 
-def cluster(generation: int = 1, **status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "a", "namespace": "default", "generation": generation}, "status": status}
+READY = container(running={}, ready=True)
+
+
+def cluster(generation: int = 1, *, suspend: bool = False, **status: Any) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": "default", "generation": generation}
+    return {"metadata": metadata, "spec": {"suspend": suspend}, "status": status}
 
 
 class TestACluster:
-    def test_is_ready_when_its_status_says_so_for_the_newest_generation(self) -> None:
-        ready = {"state": "ready", "observedGeneration": 2, "readyWorkerReplicas": 2, "desiredWorkerReplicas": 2}
-        assert is_ready(cluster(generation=2, **ready))
-        assert not is_ready(cluster(generation=3, **ready))
-        assert not is_ready(cluster(generation=2, **{**ready, "readyWorkerReplicas": 1}))
-        assert not is_ready(cluster())
+    def test_is_ready_when_status_and_pods_say_so_for_the_newest_generation(self) -> None:
+        status = {"state": "ready", "observedGeneration": 2, "desiredWorkerReplicas": 1}
+        pods = [pod("a-head", containerStatuses=[READY]), pod("a-worker", containerStatuses=[READY])]
+        assert is_ready(cluster(generation=2, **status), pods)
+        assert not is_ready(cluster(generation=3, **status), pods)
+        assert not is_ready(cluster(), pods)
+
+    def test_is_not_ready_while_pods_that_were_ready_once_start_again(self) -> None:
+        status = {"state": "ready", "observedGeneration": 1, "desiredWorkerReplicas": 1}
+        pods = [pod("a-head", containerStatuses=[READY]), pod("a-worker", containerStatuses=[container(running={})])]
+        assert not is_ready(cluster(**status), pods)
+
+    def test_is_ready_when_suspended_as_asked_and_empty(self) -> None:
+        status = {"state": "suspended", "observedGeneration": 1, "desiredWorkerReplicas": 2}
+        assert is_ready(cluster(suspend=True, **status), [])
+        assert not is_ready(cluster(suspend=True, **status), [pod(containerStatuses=[READY])])
 
     def test_is_listed_with_its_own_pods_below_it(self) -> None:
         others = pod("b-head", cluster="b")
@@ -64,5 +78,5 @@ class TestACluster:
 
     def test_tells_what_blocks_it(self) -> None:
         refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreateWorkerPod", "message": "quota"}
-        [(line, _)] = table([cluster(conditions=[refused])], [])
+        [(line, _)] = table([cluster(desiredWorkerReplicas=1, conditions=[refused])], [])
         assert line.endswith("(quota)")

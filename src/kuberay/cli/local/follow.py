@@ -93,7 +93,7 @@ class Follower:
                 if shown.get(name) != doing:
                     shown[name] = doing
                     click.echo(f"  {name:<40} {doing}" if doing else name)
-            if all(progress.is_ready(cluster) for cluster in clusters):
+            if all(progress.is_ready(cluster, pods) for cluster in clusters):
                 return True
             if time.monotonic() > deadline:
                 return False

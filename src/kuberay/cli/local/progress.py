@@ -69,25 +69,31 @@ def _because(message: str | None) -> str:
     return f" ({message.strip().splitlines()[-1]})" if message and message.strip() else ""
 
 
-def is_ready(cluster: Mapping[str, Any]) -> bool:
-    """Whether a RayCluster has reached what its spec asks for, as of its newest generation."""
+def is_ready(cluster: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a RayCluster has reached what its spec asks for, as of its newest generation, and its Pods agree.
+
+    The state alone does not tell: it stays `ready` while Pods that were ready once are started again.
+    """
     status = cluster.get("status", {})
-    return (
-        status.get("state") in ("ready", "suspended")
-        and status.get("observedGeneration", 0) >= cluster["metadata"].get("generation", 0)
-        and status.get("readyWorkerReplicas", 0) == status.get("desiredWorkerReplicas", 0)
-    )
+    if status.get("observedGeneration", 0) < cluster["metadata"].get("generation", 0):
+        return False
+    ready = sum(doing(pod) == "ready" for pod in _own(cluster, pods))
+    wanted = 0 if cluster["spec"].get("suspend") else 1 + status.get("desiredWorkerReplicas", 0)
+    return status.get("state") == ("ready" if wanted else "suspended") and ready == wanted
 
 
 def table(clusters: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Every cluster followed by its Pods, as (name, what it is doing)."""
-    by_cluster: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for pod in pods:
-        owner = pod["metadata"].get("labels", {}).get("ray.io/cluster", "")
-        by_cluster.setdefault((pod["metadata"]["namespace"], owner), []).append(pod)
+    pods = list(pods)
     rows = []
     for cluster in clusters:
         rows.append((cluster_line(cluster), ""))
-        own = by_cluster.get((cluster["metadata"]["namespace"], cluster["metadata"]["name"]), [])
-        rows += sorted(pod_line(pod) for pod in own)
+        rows += sorted(pod_line(pod) for pod in _own(cluster, pods))
     return rows
+
+
+def _own(cluster: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    whose = cluster["metadata"]["namespace"], cluster["metadata"]["name"]
+    for pod in pods:
+        if whose == (pod["metadata"]["namespace"], pod["metadata"].get("labels", {}).get("ray.io/cluster")):
+            yield pod
