@@ -55,19 +55,19 @@ def cluster(generation: int = 1, *, suspend: bool = False, **status: Any) -> dic
 
 class TestACluster:
     def test_is_ready_when_status_and_pods_say_so_for_the_newest_generation(self) -> None:
-        status = {"state": "ready", "observedGeneration": 2, "desiredWorkerReplicas": 1}
+        status: dict[str, Any] = {"state": "ready", "observedGeneration": 2, "desiredWorkerReplicas": 1}
         pods = [pod("a-head", containerStatuses=[READY]), pod("a-worker", containerStatuses=[READY])]
         assert is_ready(cluster(generation=2, **status), pods)
         assert not is_ready(cluster(generation=3, **status), pods)
         assert not is_ready(cluster(), pods)
 
     def test_is_not_ready_while_pods_that_were_ready_once_start_again(self) -> None:
-        status = {"state": "ready", "observedGeneration": 1, "desiredWorkerReplicas": 1}
+        status: dict[str, Any] = {"state": "ready", "observedGeneration": 1, "desiredWorkerReplicas": 1}
         pods = [pod("a-head", containerStatuses=[READY]), pod("a-worker", containerStatuses=[container(running={})])]
         assert not is_ready(cluster(**status), pods)
 
     def test_is_ready_when_suspended_as_asked_and_empty(self) -> None:
-        status = {"state": "suspended", "observedGeneration": 1, "desiredWorkerReplicas": 2}
+        status: dict[str, Any] = {"state": "suspended", "observedGeneration": 1, "desiredWorkerReplicas": 2}
         assert is_ready(cluster(suspend=True, **status), [])
         assert not is_ready(cluster(suspend=True, **status), [pod(containerStatuses=[READY])])
 
