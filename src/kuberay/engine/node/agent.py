@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +46,14 @@ Object = dict[str, Any]
 log = structlog.get_logger(__name__)
 
 NODE_NAME = "local"
-_STOP_SECONDS = 10.0
+STOP_SECONDS = 10.0
 
 
 class NodeAgent:
     """Runs the Pods of one node. Implements `engine.streams.PodStreams`.
 
     :param folder: where Pods keep volumes and logs; readable by the engine's user alone.
+    :param stop_seconds: how long containers have to finish when the node stops.
     :param api_address: where Pods find the API server (`KUBERNETES_SERVICE_HOST` and port); the engine listens there.
     """
 
@@ -65,8 +67,10 @@ class NodeAgent:
         ray: RayEnvironment | None = None,
         api_address: tuple[str, int] = ("", 443),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        stop_seconds: float = STOP_SECONDS,
     ) -> None:
         self.name = name
+        self._stop_seconds = stop_seconds
         self._client = client
         self._helper = helper
         self._folder = folder
@@ -163,7 +167,14 @@ class NodeAgent:
         parts.create_task(self._serve_names_and_services(dns))
         parts.create_task(informers[2].run())
         await informers[2].synced()
+        await asyncio.to_thread(self._sweep, {pod["metadata"]["uid"] for pod in self._pods})
         self._ready.set()
+
+    def _sweep(self, known: set[str]) -> None:
+        """Remove the folders of Pods that went away while no engine ran, or while one was killed."""
+        for folder in self._folder.iterdir():
+            if folder.name not in known:
+                shutil.rmtree(folder, ignore_errors=True)
 
     async def _watch_helper(self) -> None:
         await self._helper.wait_gone()
@@ -221,4 +232,4 @@ class NodeAgent:
         runners = list(self._runners.values())
         for task in list(self._running.values()):
             task.cancel()
-        await asyncio.gather(*(runner.shut_down(_STOP_SECONDS) for runner in runners), return_exceptions=True)
+        await asyncio.gather(*(runner.shut_down(self._stop_seconds) for runner in runners), return_exceptions=True)

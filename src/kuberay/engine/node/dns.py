@@ -10,7 +10,7 @@ import asyncio
 import struct
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from kuberay.engine.node import names
 
@@ -175,8 +175,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:
         reply = answer(self._directory, data, longest=_LONGEST_DATAGRAM)
