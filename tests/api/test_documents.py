@@ -54,6 +54,12 @@ class TestValues:
     def test_json_indented_by_tabs_is_read_too(self) -> None:
         assert only('{\n\t"a": 1\n}').value == {"a": 1}
 
+    def test_json_may_escape_a_character_in_two_halves(self) -> None:
+        assert only(r'{"a": "\ud83d\ude00"}').value == {"a": "\N{GRINNING FACE}"}
+
+    def test_json_needs_no_blanks(self) -> None:
+        assert only('{"a":1,"b":[true,{"c":null}]}').value == {"a": 1, "b": [True, {"c": None}]}
+
     @given(
         st.recursive(
             st.none() | st.booleans() | st.integers(-(2**63), 2**63) | WORDS,
@@ -120,6 +126,8 @@ class TestUnreadable:
             ("? [1]\n: 2", 1, "key of a mapping must be text"),
             ("a: .inf", 1, "not a number that JSON has"),
             ("a: \x00", 1, "not YAML"),
+            ('{\n\t"a": NaN}', 2, "not YAML"),
+            ('{\n\t"a": ' + "[" * 300 + "]" * 300 + "}", 2, "not YAML"),
             ("[" * 100_000, 1, f"deeper than {DEEPEST}"),
             ("{a: " * 100_000, 1, f"deeper than {DEEPEST}"),
         ],

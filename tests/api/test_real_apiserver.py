@@ -64,8 +64,9 @@ def schema_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def schemas(kind: str) -> dict[str, Any]:
-    return {f"ray.io/{each['name']}": each["schema"]["openAPIV3Schema"] for each in crd(kind)["spec"]["versions"]}
+def schemas(kind: str, *, slim: bool = False) -> dict[str, Any]:
+    versions = crd(kind, slim=slim)["spec"]["versions"]
+    return {f"ray.io/{each['name']}": each["schema"]["openAPIV3Schema"] for each in versions}
 
 
 @needs_upstream
@@ -128,6 +129,9 @@ class TestSpoiledManifests:
             assert answer.accepted == (len(found) == len(unknown)), (seed, found, answer.body)
             if answer.accepted and not unknown:
                 assert stored(answer) == comparable(complete), seed
+            if answer.accepted:
+                slim = schemas(document["kind"], slim=True)[document["apiVersion"]]
+                assert [each for each in structural.problems(complete, slim) if each not in unknown] == [], seed
             refused += not answer.accepted
         assert 100 < refused < 500
 

@@ -7,6 +7,7 @@ is no number), repeated keys are noticed, and neither deep nesting nor aliases t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 DEEPEST = 200
 """Levels of nesting; no Kubernetes object comes near."""
-LARGEST = 500_000
+LARGEST = 2_000_000
 """Values in one document, aliases counted each time they are used."""
 
 _TAG = "tag:yaml.org,2002:"
@@ -96,13 +97,13 @@ def read(text: str) -> Iterator[Document]:
 
 
 def _as_json(text: str, error: yaml.YAMLError) -> Iterator[Document]:
-    """JSON may be indented by tabs, which YAML refuses: try it before giving up."""
+    """JSON may hold what YAML refuses (tabs, escapes of two halves): try it before giving up; its lines are unknown."""
     if text.lstrip().startswith("{"):
-        try:
-            yield Document(json.loads(text), 1)
-            return
-        except (ValueError, RecursionError):
-            pass
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(text, parse_constant=_refuse)
+            if _depth(value) <= DEEPEST:
+                yield Document(value, 1)
+                return
     mark = getattr(error, "problem_mark", None)
     message = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
     lines = text.splitlines() or [""]
@@ -111,6 +112,21 @@ def _as_json(text: str, error: yaml.YAMLError) -> Iterator[Document]:
     if re.match(r"\s*\t", lines[line - 1]):
         message += "; indent with spaces, not with tabs"
     raise Unreadable(line, f"not YAML: {message}") from error
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _depth(value: Any) -> int:
+    """How deep the collections of a value lie in each other."""
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        each, level = waiting.pop()
+        if isinstance(each, dict | list):
+            deepest = max(deepest, level)
+            waiting += [(inner, level + 1) for inner in (each.values() if isinstance(each, dict) else each)]
+    return deepest
 
 
 @dataclass(slots=True)
