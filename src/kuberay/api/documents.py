@@ -97,7 +97,7 @@ def read(text: str) -> Iterator[Document]:
 
 
 def _as_json(text: str, error: yaml.YAMLError) -> Iterator[Document]:
-    """JSON may hold what YAML refuses (tabs, escapes of two halves): try it before giving up; its lines are unknown."""
+    """JSON may escape a character in two halves, which YAML refuses: try it before giving up; its lines are unknown."""
     if text.lstrip().startswith("{"):
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(text, parse_constant=_refuse)
