@@ -4,40 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kuberay.api.documents import Document
     from kuberay.api.gates import FeatureGates
-    from kuberay.api.validate.objects import Rules
+    from kuberay.cli.manifests import Finding
 
 CLEAN, PROBLEMS, UNREADABLE = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the report."""
-
-    file: str
-    line: int
-    kind: str
-    name: str
-    path: str
-    message: str
-    severity: str
-    """`error`, `warning`, or `unreadable` for a file that could not be read to its end."""
-
-    def __str__(self) -> str:
-        subject = f" {self.kind}/{self.name}" if self.kind else ""
-        mark = "warning: " if self.severity == "warning" else ""
-        where = f" {self.path}" if self.path else ""
-        return f"{self.file}:{self.line}{subject}{where}: {mark}{self.message}"
 
 
 def _gates(_context: click.Context, _parameter: click.Parameter, text: str) -> FeatureGates:
@@ -68,16 +44,17 @@ def validate(files: tuple[str, ...], output: str, strict: bool, gates: FeatureGa
     with 1 when there are problems, with 2 when a file cannot be read.
     """
     from kuberay.api.validate.objects import Rules
+    from kuberay.cli.manifests import Finding, examine, knows_time_zone
 
     rules = Rules(knows_time_zone, gates)
     findings: list[Finding] = []
     checked = 0
     for file in files:
-        for item in _examine(file, rules):
+        for item in examine(file, rules):
             if isinstance(item, Finding):
                 findings.append(item)
             else:
-                checked += item
+                checked += item.is_ray
     if output == "json":
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -98,86 +75,3 @@ def _summary(findings: list[Finding], checked: int, files: int) -> str:
     warnings = len(findings) - errors
     counts = ", ".join([several(errors, "problem")] + ([several(warnings, "warning")] if warnings else []))
     return f"{counts} in {several(checked, 'Ray object')} of {several(files, 'file')}"
-
-
-def _examine(file: str, rules: Rules) -> Iterator[Finding | int]:
-    """The findings of a file, and a count for each object of `ray.io` in it."""
-    from kuberay.api.documents import Unreadable, read
-
-    name = "<stdin>" if file == "-" else file
-    try:
-        text = (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).decode("utf-8-sig")
-    except OSError as error:
-        yield Finding(name, 0, "", "", "", f"cannot be read: {error.strerror}", "unreadable")
-        return
-    except UnicodeDecodeError as error:
-        yield Finding(name, 0, "", "", "", f"not text in UTF-8: byte {error.start} is wrong", "unreadable")
-        return
-    try:
-        for document in read(text):
-            for prefix, value in _objects(document.value):
-                yield from _judge(name, document, prefix, value, rules)
-    except Unreadable as error:
-        yield Finding(name, error.line, "", "", "", str(error), "unreadable")
-
-
-def _objects(value: Any) -> Iterator[tuple[str, Any]]:
-    """The objects of a document: itself, or the items of a list."""
-    if isinstance(value, dict) and str(value.get("kind")).endswith("List") and isinstance(value.get("items"), list):
-        kind = str(value["kind"]).removesuffix("List")
-        for index, item in enumerate(value["items"]):
-            # The items of a typed list need not say what they are.
-            if kind and isinstance(item, dict):
-                item = {"apiVersion": value.get("apiVersion"), "kind": kind, **item}
-            yield f"items[{index}]", item
-    else:
-        yield "", value
-
-
-def _judge(file: str, document: Document, prefix: str, value: Any, rules: Rules) -> Iterator[Finding | int]:
-    from kuberay.api.model import kind_of
-    from kuberay.api.problems import Problem
-    from kuberay.api.validate.objects import is_ray_object, object_problems
-
-    def finding(problem: Problem, kind: str = "", name: str = "") -> Finding:
-        path = f"{prefix}.{problem.path}".strip(".") if prefix else problem.path
-        return Finding(file, document.line_of(path), kind, name, problem.path, problem.message, problem.severity.value)
-
-    if not isinstance(value, dict):
-        yield finding(Problem("", f"expected a Kubernetes object, got {kind_of(value)}"))
-        return
-    for field in ("apiVersion", "kind"):
-        if not isinstance(value.get(field), str):
-            yield finding(Problem(field, "is missing: every object says its apiVersion and kind"))
-            return
-    if not is_ray_object(value):
-        return
-    yield 1
-    metadata = value.get("metadata")
-    said = metadata if isinstance(metadata, dict) else {}
-    name = said.get("name") or said.get("generateName") or "?"
-    kind = value["kind"]
-    notes = [
-        (path, line, f"stands here twice, first in line {first}", "error") for path, line, first in document.repeated
-    ]
-    notes += [
-        (path, line, f"kubectl takes {text} without quotes for a boolean; write '{text}'", "warning")
-        for path, line, text in document.doubtful
-    ]
-    for path, line, message, severity in notes:
-        if not prefix or path.startswith((f"{prefix}.", f"{prefix}[")):
-            where = path.removeprefix(prefix).removeprefix(".")
-            yield Finding(file, line, kind, str(name), where, message, severity)
-    for problem in object_problems(value, rules):
-        yield finding(problem, kind, str(name))
-
-
-def knows_time_zone(name: str) -> bool:
-    """Whether this machine has a time zone of that name; a machine without any cannot tell, and says yes."""
-    import zoneinfo
-
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        return not zoneinfo.available_timezones()
-    return True

@@ -13,11 +13,12 @@ import orjson
 
 from kuberay.cli.local import progress
 from kuberay.cli.local.apply import UnknownKind, apply
+from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.kube.client import Client
 from kuberay.kube.errors import ApiError, KubeError
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.kubeconfig import load
-from kuberay.kube.resources import PODS, Resource
+from kuberay.kube.resources import PODS
 from kuberay.raydash import Dashboard, DashboardError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from kuberay.cli.manifests import Manifest
     from kuberay.engine.folder import DataFolder
 
-RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster")
 LOOK_EVERY = 0.25
 
 

@@ -19,7 +19,8 @@ def status(folder: DataFolder) -> None:
     import asyncio
 
     from kuberay.cli.local import progress
-    from kuberay.cli.local.follow import RAY_CLUSTERS, connect, read_addresses
+    from kuberay.cli.local.follow import connect, read_addresses
+    from kuberay.controllers.kinds import RAY_CLUSTERS
     from kuberay.kube.errors import KubeError
     from kuberay.kube.resources import PODS
 

@@ -9,6 +9,7 @@ import click
 from kuberay.cli.local.options import folder_option
 
 if TYPE_CHECKING:
+    from kuberay.cli.manifests import Manifest
     from kuberay.engine.folder import DataFolder
 
 PORT = 16443
@@ -36,14 +37,10 @@ def up(files: tuple[str, ...], detach: bool, port: int, timeout: float, folder: 
     """
     from kuberay.cli.local.follow import Follower
     from kuberay.cli.local.process import EngineProcess
-    from kuberay.cli.manifests import Unreadable, read_manifests
     from kuberay.engine.errors import EngineError
     from kuberay.engine.folder import already_running
 
-    try:
-        manifests = read_manifests(files)
-    except Unreadable as problem:
-        raise click.ClickException(str(problem)) from problem
+    manifests = _read(files)
     pid = folder.engine()
     if pid is not None:
         raise click.ClickException(already_running(folder, pid))
@@ -68,3 +65,23 @@ def up(files: tuple[str, ...], detach: bool, port: int, timeout: float, folder: 
         raise
     if not outcome.ready:
         raise SystemExit(1)
+
+
+def _read(files: tuple[str, ...]) -> list[Manifest]:
+    """The objects of all files, or every reason why not."""
+    from kuberay.api.validate.objects import Rules
+    from kuberay.cli.manifests import Finding, examine, knows_time_zone
+
+    manifests: list[Manifest] = []
+    findings: list[Finding] = []
+    for file in files:
+        for item in examine(file, Rules(knows_time_zone)):
+            if isinstance(item, Finding):
+                findings.append(item)
+            else:
+                manifests.append(item)
+    for finding in findings:
+        click.echo(str(finding), err=True)
+    if any(finding.severity != "warning" for finding in findings):
+        raise click.ClickException("nothing was started: mend the manifests first.")
+    return manifests
