@@ -24,6 +24,7 @@ from kuberay.engine.apiserver.objects import SYSTEM_NAMESPACES, Objects
 from kuberay.engine.apiserver.openapi import OpenApi
 from kuberay.engine.apiserver.registry import Registry
 from kuberay.engine.apiserver.requests import MISSING, Query, Selection, Target, find_target
+from kuberay.engine.apiserver.schema import custom_schema
 from kuberay.engine.apiserver.watch import Watch
 from kuberay.kube.errors import (
     ApiError,
@@ -53,6 +54,8 @@ log = logging.getLogger(__name__)
 
 KUBERNETES_VERSION = "1.36.3"
 """The version whose behaviour is imitated; clients choose features by it."""
+
+_METADATA_SCHEMA = custom_schema({"x-kubernetes-preserve-unknown-fields": True})
 
 _NOT_SERVED = frozenset(
     ["exec", "attach", "portforward", "proxy", "eviction", "ephemeralcontainers", "resize", "scale", "token"]
@@ -298,7 +301,9 @@ class ApiServer:
         handled = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
         if complaints and mode == "Strict":
             raise BadRequest(f"{handled}: strict decoding error: {', '.join(complaints)}")
-        if not kind.is_custom and (wrong := kind.schema.validate(obj)):
+        # A custom resource is checked when it has its defaults; what the server itself reads is checked here.
+        wrong = _METADATA_SCHEMA.validate(obj) if kind.is_custom else kind.schema.validate(obj)
+        if wrong:
             raise BadRequest(f"{handled}: {'; '.join(f'{one.field}: {one.message}' for one in wrong)}")
         warnings = ", ".join(f"299 - {orjson.dumps(one).decode()}" for one in complaints) if mode == "Warn" else ""
         return kind.to_stored(obj), warnings

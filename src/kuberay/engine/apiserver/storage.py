@@ -223,7 +223,9 @@ class Cursor:
         return changes
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait for a change; `False` when none came in `timeout` seconds."""
+        """Wait for a change that is not read yet; `False` when none came in `timeout` seconds."""
+        if self._table.changes and self._table.changes[-1].version > self.version:
+            return True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._table.waiting.append(future)
         try:
