@@ -13,8 +13,10 @@ from aiohttp import web
 from kuberay.kube.access import Access, Material, Token
 from kuberay.kube.client import Client
 from kuberay.kube.errors import ConfigError, NotFound, TransportError
+from kuberay.kube.exec_plugin import Credential
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.resources import PODS
+from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request
 from tests.kube.certificates import Authority, Signed
 
@@ -98,6 +100,11 @@ class TestWhatIsSent:
             seen = await exchanged(Access(f"{url}/clusters/7"), Request("GET", "/api"))
         assert seen["target"] == "/clusters/7/api"
 
+    async def test_goes_through_the_proxy_of_the_access(self) -> None:
+        async with serving(echo) as proxy:
+            seen = await exchanged(Access("http://api.example", proxy=proxy), Request("GET", "/api"))
+        assert seen["target"] == "http://api.example/api"
+
     async def test_carries_the_token_and_whom_to_act_as(self) -> None:
         headers = (("impersonate-group", "a"), ("impersonate-group", "b"))
         async with serving(echo) as url:
@@ -116,6 +123,27 @@ class TestWhatIsSent:
             assert (await transport.send(Request("GET", "/"))).status == 401
             file.write_text("new")
             assert (await transport.send(Request("GET", "/"))).status == 200
+
+    async def test_a_request_whose_token_has_just_been_renewed_is_sent_again(self, tmp_path: Path) -> None:
+        file = tmp_path / "token"
+        file.write_text("old")
+        bodies: list[bytes] = []
+
+        async def guarded(request: web.BaseRequest) -> web.StreamResponse:
+            bodies.append(await request.read())
+            return web.Response(status=200 if request.headers["authorization"] == "Bearer new" else 401)
+
+        async with serving(guarded) as url, connected(Access(url, token=Token(file=file))) as transport:
+            await transport.send(Request("GET", "/"))
+            file.write_text("new")
+            assert (await transport.send(Request("POST", "/", body=b"x"))).status == 200
+            file.write_text("old")
+            transport.access.token.refused()  # type: ignore[union-attr]
+            await transport.send(Request("GET", "/"))
+            file.write_text("new")
+            async with transport.stream(Request("GET", "/")) as stream:
+                assert stream.status == 200
+        assert bodies[1:3] == [b"x", b"x"]
 
 
 class TestAnswers:
@@ -317,6 +345,39 @@ class TestTls:
             )
             with pytest.raises(TransportError):
                 await self.ask(Access(url, authority=trusted))
+
+    async def test_an_authority_that_changes_in_its_file_is_read_again(self, tmp_path: Path) -> None:
+        first, second = Authority(tmp_path, "first"), Authority(tmp_path, "second")
+        file = tmp_path / "ca.crt"
+        file.write_bytes(first.file.read_bytes())
+        before, after = server_side(first.sign("a")), server_side(second.sign("b"))
+        async with (
+            serving(echo, before) as old_url,
+            serving(echo, after) as new_url,
+            connected(Access(old_url, authority=self.material(file))) as transport,
+        ):
+            assert (await transport.send(Request("GET", "/"))).status == 200
+            object.__setattr__(transport.access, "server", new_url)  # as a restart behind one address does
+            with pytest.raises(TransportError, match="its certificate is not trusted"):
+                await transport.send(Request("GET", "/"))
+            file.write_bytes(b"half written")
+            with pytest.raises(TransportError, match="its certificate is not trusted"):
+                await transport.send(Request("GET", "/"))
+            file.write_bytes(second.file.read_bytes())
+            assert (await transport.send(Request("GET", "/"))).status == 200
+
+    def test_files_are_looked_at_once_a_minute(self, tmp_path: Path) -> None:
+        now = 0.0
+        file = tmp_path / "ca.crt"
+        first, second = Authority(tmp_path, "first"), Authority(tmp_path, "second")
+        file.write_bytes(first.file.read_bytes())
+        contexts = TlsContexts(Access("https://x", authority=self.material(file)), clock=lambda: now)
+        before = contexts.context(Credential())
+        file.write_bytes(second.file.read_bytes() + b"\n")
+        now = 59.0
+        assert contexts.context(Credential()) is before
+        now = 60.0
+        assert contexts.context(Credential()) is not before
 
     @pytest.mark.parametrize("content", [None, b"not pem"])
     def test_material_that_cannot_be_used_is_named(self, tmp_path: Path, content: bytes | None) -> None:

@@ -30,6 +30,12 @@ def config(**changes: Any) -> dict[str, Any]:
     }
 
 
+def plugin(**fields: Any) -> dict[str, Any]:
+    """A kubeconfig whose user has an exec plugin."""
+    exec_ = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login", "interactiveMode": "Never", **fields}
+    return config(user={"token": "", "exec": exec_})
+
+
 def write(file: Path, content: Any) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
@@ -119,6 +125,48 @@ class TestWhatAFileCanSay:
         assert access.headers == (("authorization", "Basic " + base64.b64encode(b"jane:pass").decode()),)
         assert access.token is None
 
+    def test_as_someone_else_with_particulars(self, tmp_path: Path) -> None:
+        user = {"as": "jane", "as-user-extra": {"Reason": ["a", "b"], "acme.com/project": ["p"]}}
+        assert load(write(tmp_path / "config", config(user=user))).headers[1:] == (
+            ("impersonate-extra-reason", "a"),
+            ("impersonate-extra-reason", "b"),
+            ("impersonate-extra-acme.com%2Fproject", "p"),
+        )
+
+    def test_a_plugin(self, tmp_path: Path) -> None:
+        fields = {"args": ["get-token"], "env": [{"name": "PROFILE", "value": "dev"}], "installHint": "get it"}
+        file = write(tmp_path / "config", plugin(**fields))
+        found = load(file, environ={"HOME": "/h"}).plugin
+        assert found is not None
+        assert (found.command, found.args, found.env) == ("login", ("get-token",), (("PROFILE", "dev"),))
+        assert (found.install_hint, found.environ, found.cluster) == ("get it", {"HOME": "/h"}, None)
+        assert str(file) in found.origin
+
+    def test_a_plugin_beside_the_file(self, tmp_path: Path) -> None:
+        found = load(write(tmp_path / "config", plugin(command="bin/login"))).plugin
+        assert found is not None
+        assert found.command == str(tmp_path / "bin" / "login")
+
+    def test_a_plugin_that_wants_to_know_the_cluster(self, tmp_path: Path) -> None:
+        (tmp_path / "ca.crt").write_text("pem")
+        content = plugin(provideClusterInfo=True)
+        extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}
+        content["clusters"][0]["cluster"] |= {"certificate-authority": "ca.crt", "extensions": [extension]}
+        found = load(write(tmp_path / "config", content)).plugin
+        assert found is not None
+        assert found.cluster == {
+            "server": "https://one:6443",
+            "certificate-authority-data": base64.b64encode(b"pem").decode(),
+            "config": {"audience": "x"},
+        }
+
+    def test_a_proxy_of_the_file_wins_over_that_of_the_environment(self, tmp_path: Path) -> None:
+        environ = {"HTTPS_PROXY": "http://env:1"}
+        file = write(tmp_path / "config", config())
+        assert load(file, environ=environ).proxy == "http://env:1"
+        write(file, config(cluster={"proxy-url": "http://file:1"}))
+        assert load(file, environ=environ).proxy == "http://file:1"
+
     def test_nobody(self, tmp_path: Path) -> None:
         access = load(write(tmp_path / "config", config(context={"user": ""})))
         assert (access.token, access.certificate, access.headers) == (None, None, ())
@@ -147,12 +195,25 @@ class TestBadFiles:
                 "exclude each other; remove one",
             ),
             (config(cluster={"certificate-authority-data": "%"}), "certificate-authority-data is not base64"),
-            (config(cluster={"proxy-url": "socks5://p"}), "proxy-url is of a kind that is not supported"),
+            (
+                config(cluster={"proxy-url": "socks5://p"}),
+                r"proxy-url names a proxy of a kind \(socks5\) that is not supported",
+            ),
+            (config(cluster={"proxy-url": "http:///x"}), "proxy-url names a proxy without a host"),
             (config(user={"client-certificate": "x"}), "client-key is missing"),
             (config(user={"as-groups": "dev"}), "as-groups must be a list of texts"),
-            (config(user={"as-user-extra": {"a": ["b"]}}), r"users\[0\].user.as-user-extra is not supported yet"),
-            (config(user={"exec": {"command": "aws"}}), r"users\[0\].user.exec is not supported yet; use a token"),
-            (config(user={"auth-provider": {"name": "gcp"}}), "auth-provider is not supported yet"),
+            (config(user={"as-user-extra": {"a": "b"}}), r"users\[0\].user.as-user-extra.a must be a list of texts"),
+            (config(user={"auth-provider": {"name": "gcp"}}), "auth-provider is not supported; use an exec plugin"),
+            (config(user={"exec": "aws"}), r"users\[0\].user.exec must hold fields"),
+            (plugin(command=""), r"users\[0\].user.exec.command is missing"),
+            (
+                plugin(apiVersion="client.authentication.k8s.io/v1alpha1"),
+                r"exec.apiVersion is .*/v1 or .*v1beta1 is wan",
+            ),
+            (plugin(interactiveMode="Always"), "interactiveMode is Always, but there is nobody to ask"),
+            (plugin(interactiveMode=""), "interactiveMode is ''; Never or IfAvailable is wanted"),
+            (plugin(env={"A": "b"}), r"exec.env must be a list of fields"),
+            (plugin(env=[{"name": "a", "value": 7}]), r"exec.env\[0\].value must be text"),
         ],
     )
     def test_the_message_names_file_and_field_and_what_to_do(self, tmp_path: Path, content: Any, message: str) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from kuberay.kube.exec_plugin import ExecPlugin
+
 _TOKEN_LIFE = 60.0
 
 
@@ -99,6 +101,8 @@ class Access:
     certificate: Material | None = None
     key: Material | None = None
     token: Token | None = None
+    plugin: ExecPlugin | None = None
+    """A program that gives a token or a client certificate; not asked when there is a token."""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     proxy: str | None = field(default=None, repr=False)
 
@@ -113,6 +117,12 @@ class Access:
         if (self.certificate is None) != (self.key is None):
             lacking = "client-certificate" if self.certificate is None else "client-key"
             raise ConfigError(f"{self.origin}: a client certificate needs its key and vice versa; {lacking} is missing")
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that TLS is made of; when one of them changes, `tls` gives another context."""
+        materials = (self.authority, self.certificate, self.key)
+        return [each.file for each in materials if each is not None and each.file is not None]
 
     def tls(self) -> ssl.SSLContext | None:
         """The TLS side of it; `None` for plain HTTP.

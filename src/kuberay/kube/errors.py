@@ -2,6 +2,7 @@
 
     KubeError
     ├── TransportError            no answer: connection refused, reset, timed out, not TLS
+    │   └── CredentialError       nothing was sent: a program that gives credentials failed
     ├── ConfigError               a kubeconfig or credential that cannot be used; says which file and field
     ├── DecodeError               an answer that is not what it has to be: no JSON, cut off, a field of the wrong type
     └── ApiError                  the server answered with a Status
@@ -71,6 +72,10 @@ class KubeError(Exception):
 
 class TransportError(KubeError):
     """There was no answer: whether the request took effect is unknown."""
+
+
+class CredentialError(TransportError):
+    """There are no credentials at the moment, so nothing was sent; trying again later may help."""
 
 
 class ConfigError(KubeError):

@@ -1,6 +1,7 @@
 """The transport over HTTPS. Everything that is slow by default in aiohttp, and not needed here, is off.
 
-Whatever goes wrong below HTTP comes out as `TransportError` with the method, the address and the reason.
+Whatever goes wrong below HTTP comes out as `TransportError` with the method, the address and the reason. A credential
+that the server refuses is renewed where that is possible, and the request sent once more: a refused one did nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import aiohttp
 from yarl import URL
 
 from kuberay.kube.errors import TransportError
+from kuberay.kube.exec_plugin import Credential, PluginCredentials
+from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request, Response
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 # Failures of aiohttp, of sockets and TLS, of time, and of a session that was closed meanwhile.
 _FAILURES = (aiohttp.ClientError, OSError, TimeoutError, RuntimeError, ValueError)
+_NOBODY = Credential()
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
 
 
@@ -37,29 +41,26 @@ class HttpTransport:
         self.access = access
         self._timeout = timeout
         self._connect_timeout = connect_timeout
-        self._tls = access.tls()
+        self._tls = TlsContexts(access)
+        self._plugin = PluginCredentials(access.plugin) if access.plugin is not None else None
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         limits = aiohttp.ClientTimeout(total=timeout or self._timeout, sock_connect=self._connect_timeout)
-        try:
-            async with self._open().request(**self._arguments(request), timeout=limits) as answer:
-                body = await answer.read()
-        except _FAILURES as error:
-            raise self._failure(request, error) from error
-        self._note(answer.status)
-        return Response(answer.status, _lower(answer.headers), body)
+        credential = await self._credential()
+        response = await self._exchange(request, credential, limits)
+        if response.status == 401 and (renewed := await self._renewed(credential)) is not None:
+            response = await self._exchange(request, renewed, limits)
+        return response
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[_HttpStream]:
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout)
-        try:
-            async with asyncio.timeout(self._timeout):
-                answer = await self._open().request(**self._arguments(request), timeout=limits)
-        except _FAILURES as error:
-            raise self._failure(request, error) from error
-        self._note(answer.status)
+        credential = await self._credential()
+        answer = await self._begin(request, credential)
+        if answer.status == 401 and (renewed := await self._renewed(credential)) is not None:
+            answer.close()
+            answer = await self._begin(request, renewed)
         try:
             yield _HttpStream(self, request, answer)
         finally:
@@ -71,12 +72,45 @@ class HttpTransport:
         if self._session is not None:
             await self._session.close()
 
+    async def _exchange(self, request: Request, credential: Credential, limits: aiohttp.ClientTimeout) -> Response:
+        arguments = self._arguments(request, credential)
+        try:
+            async with self._open().request(**arguments, timeout=limits) as answer:
+                return Response(answer.status, _lower(answer.headers), await answer.read())
+        except _FAILURES as error:
+            raise self._failure(request, error) from error
+
+    async def _begin(self, request: Request, credential: Credential) -> aiohttp.ClientResponse:
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout)
+        arguments = self._arguments(request, credential)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._open().request(**arguments, timeout=limits)
+        except _FAILURES as error:
+            raise self._failure(request, error) from error
+
+    async def _credential(self) -> Credential:
+        if self.access.token is not None:
+            return Credential(self.access.token.value())
+        return _NOBODY if self._plugin is None else await self._plugin.current()
+
+    async def _renewed(self, refused: Credential) -> Credential | None:
+        """Another credential than the one that was refused, if there is one."""
+        if self.access.token is not None:
+            self.access.token.refused()
+        elif self._plugin is not None:
+            self._plugin.refused(refused)
+        else:
+            return None
+        renewed = await self._credential()
+        return renewed if renewed != refused else None
+
     def _open(self) -> aiohttp.ClientSession:
         if self._closed:
             raise RuntimeError("the transport is closed")
         if self._session is None:
             # Made here because it belongs to the running loop. No limit: who sends decides how much at a time.
-            connector = aiohttp.TCPConnector(limit=0, ssl=self._tls or False, ttl_dns_cache=30)
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -86,10 +120,10 @@ class HttpTransport:
             )
         return self._session
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
+    def _arguments(self, request: Request, credential: Credential) -> dict[str, Any]:
         headers = [*request.headers.items(), *self.access.headers, ("accept-encoding", "identity")]
-        if self.access.token is not None:
-            headers.append(("authorization", f"Bearer {self.access.token.value()}"))
+        if credential.token:
+            headers.append(("authorization", f"Bearer {credential.token}"))
         return {
             "method": request.method,
             "url": URL(self._address(request), encoded=True),
@@ -98,17 +132,17 @@ class HttpTransport:
             "allow_redirects": False,
             "proxy": self.access.proxy,
             "server_hostname": self.access.server_name,
+            # Given with each request: connections are kept apart by it, so that new certificates get new ones.
+            "ssl": self._tls.context(credential) or False,
         }
 
     def _address(self, request: Request) -> str:
         query = f"?{urlencode(request.query)}" if request.query else ""
         return f"{self.access.server}{quote(request.path, safe=_SAFE_IN_PATH)}{query}"
 
-    def _note(self, status: int) -> None:
-        if status == 401 and self.access.token is not None:
-            self.access.token.refused()
-
     def _failure(self, request: Request, error: Exception) -> TransportError:
+        if isinstance(error, aiohttp.ClientConnectorSSLError | aiohttp.ClientConnectorCertificateError):
+            self._tls.suspect()
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             why = f"its certificate is not trusted: {error.certificate_error}; is the certificate authority right?"
         elif isinstance(error, TimeoutError):

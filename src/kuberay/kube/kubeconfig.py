@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import yaml
 
 from kuberay.kube.access import Access, Material, Token
 from kuberay.kube.errors import ConfigError
+from kuberay.kube.exec_plugin import API_VERSIONS, ExecPlugin
+from kuberay.kube.proxies import checked, proxy_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,13 +43,13 @@ def load(
     """
     environ = os.environ if environ is None else environ
     if path is not None:
-        return _from_files([Path(path)], context, must_exist=True)
+        return _from_files([Path(path)], context, environ, must_exist=True)
     listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
     if listed:
-        return _from_files(listed, context)
+        return _from_files(listed, context, environ)
     own = (home or Path.home()) / ".kube" / "config"
     if own.exists():
-        return _from_files([own], context)
+        return _from_files([own], context, environ)
     if context is None and environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster(environ=environ, service_account=service_account)
     raise ConfigError(
@@ -62,12 +66,14 @@ def in_cluster(*, environ: Mapping[str, str], service_account: Path = SERVICE_AC
         if not file.is_file():
             raise ConfigError(f"this Pod has no {file}: does it have automountServiceAccountToken: false?")
     namespace = service_account / "namespace"
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     return Access(
-        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        server=server,
         origin="the Pod's service account",
         namespace=namespace.read_text(encoding="utf-8").strip() if namespace.is_file() else "default",
         authority=Material("the Pod's service account: ca.crt", file=authority),
         token=Token(file=token),
+        proxy=proxy_for(server, environ),
     )
 
 
@@ -114,9 +120,19 @@ class _Entry:
         file = self.path(name)
         return Material(f"{self.file}: {self.where}.{name}", file=file) if file else None
 
-    def refuse(self, name: str, instead: str) -> None:
-        if self.fields.get(name):
-            raise ConfigError(f"{self.file}: {self.where}.{name} is not supported yet; {instead}")
+    def part(self, name: str) -> _Entry | None:
+        """The fields of a field."""
+        value = self.fields.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise ConfigError(f"{self.file}: {self.where}.{name} must hold fields")
+        return _Entry(self.file, f"{self.where}.{name}", value) if value else None
+
+    def parts(self, name: str) -> list[_Entry]:
+        """A list of such."""
+        value = self.fields.get(name) or []
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise ConfigError(f"{self.file}: {self.where}.{name} must be a list of fields")
+        return [_Entry(self.file, f"{self.where}.{name}[{number}]", each) for number, each in enumerate(value)]
 
 
 @dataclass(slots=True)
@@ -152,7 +168,9 @@ class _Config:
                 into.setdefault(entry["name"], _Entry(file, f"{where}.{singular}", fields))
 
 
-def _from_files(files: list[Path], context: str | None, *, must_exist: bool = False) -> Access:
+def _from_files(
+    files: list[Path], context: str | None, environ: Mapping[str, str], *, must_exist: bool = False
+) -> Access:
     files = [file.expanduser().absolute() for file in files]
     config = _Config()
     found = [file for file in files if must_exist or file.exists()]
@@ -169,7 +187,7 @@ def _from_files(files: list[Path], context: str | None, *, must_exist: bool = Fa
         raise ConfigError(f"{names}: there is no context {chosen!r}; choose one of {_choice(config.contexts)}")
     cluster = _referred(selected, "cluster", config.clusters)
     user = _referred(selected, "user", config.users) if selected.text("user") else None
-    return _access(cluster, user, selected.text("namespace") or "default")
+    return _access(cluster, user, selected.text("namespace") or "default", environ)
 
 
 def _referred(context: _Entry, field_name: str, entries: Mapping[str, _Entry]) -> _Entry:
@@ -183,14 +201,11 @@ def _referred(context: _Entry, field_name: str, entries: Mapping[str, _Entry]) -
     return entry
 
 
-def _access(cluster: _Entry, user: _Entry | None, namespace: str) -> Access:
+def _access(cluster: _Entry, user: _Entry | None, namespace: str, environ: Mapping[str, str]) -> Access:
+    server = cluster.text("server").rstrip("/")
     proxy = cluster.text("proxy-url")
-    if proxy and not proxy.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"{cluster.file}: {cluster.where}.proxy-url is of a kind that is not supported; use an http:// proxy"
-        )
     return Access(
-        server=cluster.text("server").rstrip("/"),
+        server=server,
         origin=f"{cluster.file}: {cluster.where}",
         namespace=namespace,
         authority=cluster.material("certificate-authority"),
@@ -199,21 +214,71 @@ def _access(cluster: _Entry, user: _Entry | None, namespace: str) -> Access:
         certificate=user.material("client-certificate") if user else None,
         key=user.material("client-key") if user else None,
         token=_token(user) if user else None,
+        plugin=_plugin(user, cluster, environ) if user else None,
         headers=_headers(user) if user else (),
-        proxy=proxy or None,
+        proxy=checked(proxy, f"{cluster.file}: {cluster.where}.proxy-url") if proxy else proxy_for(server, environ),
     )
 
 
 def _token(user: _Entry) -> Token | None:
-    user.refuse("exec", "use a token, a tokenFile or a client certificate")
-    user.refuse("auth-provider", "use a token, a tokenFile or a client certificate")
+    if user.fields.get("auth-provider"):
+        raise ConfigError(
+            f"{user.file}: {user.where}.auth-provider is not supported; "
+            "use an exec plugin, a token, a tokenFile or a client certificate"
+        )
     token, file = user.text("token"), user.path("tokenFile")
     return Token(token, file=file) if token or file else None
 
 
+def _plugin(user: _Entry, cluster: _Entry, environ: Mapping[str, str]) -> ExecPlugin | None:
+    exec_ = user.part("exec")
+    if exec_ is None:
+        return None
+    origin = f"{exec_.file}: {exec_.where}"
+    command, version, mode = exec_.text("command"), exec_.text("apiVersion"), exec_.text("interactiveMode")
+    if not command:
+        raise ConfigError(f"{origin}.command is missing")
+    if version not in API_VERSIONS:
+        raise ConfigError(f"{origin}.apiVersion is {version!r}; {' or '.join(API_VERSIONS)} is wanted")
+    if mode == "Always":
+        raise ConfigError(f"{origin}.interactiveMode is Always, but there is nobody to ask; use another way to log in")
+    if mode not in ("Never", "IfAvailable", "") or (not mode and version == API_VERSIONS[0]):
+        raise ConfigError(f"{origin}.interactiveMode is {mode!r}; Never or IfAvailable is wanted")
+    if os.sep in command:  # else it is looked for on the PATH
+        command = str(exec_.path("command"))
+    return ExecPlugin(
+        command=command,
+        args=tuple(exec_.texts("args")),
+        env=tuple((each.text("name"), each.text("value")) for each in exec_.parts("env")),
+        api_version=version,
+        cluster=_cluster_info(cluster) if exec_.flag("provideClusterInfo") else None,
+        origin=origin,
+        install_hint=exec_.text("installHint"),
+        environ=environ,
+    )
+
+
+def _cluster_info(cluster: _Entry) -> dict[str, Any]:
+    """What a plugin may want to know of the cluster, in the names of its own protocol."""
+    authority = cluster.material("certificate-authority")
+    content = authority.data if authority is not None else None
+    if authority is not None and authority.file is not None:
+        with contextlib.suppress(OSError):  # whoever connects says what is wrong with it
+            content = authority.file.read_bytes()
+    extensions = {each.text("name"): each.fields.get("extension") for each in cluster.parts("extensions")}
+    info = {
+        "server": cluster.text("server"),
+        "tls-server-name": cluster.text("tls-server-name"),
+        "insecure-skip-tls-verify": cluster.flag("insecure-skip-tls-verify"),
+        "certificate-authority-data": base64.b64encode(content or b"").decode(),
+        "proxy-url": cluster.text("proxy-url"),
+        "config": extensions.get("client.authentication.k8s.io/exec"),
+    }
+    return {name: value for name, value in info.items() if value}
+
+
 def _headers(user: _Entry) -> tuple[tuple[str, str], ...]:
     """Who to act as, and the old way to log in; ignoring the former would be to act with other rights than meant."""
-    user.refuse("as-user-extra", "remove it")
     headers = []
     if user.text("username"):
         login = base64.b64encode(f"{user.text('username')}:{user.text('password')}".encode()).decode()
@@ -223,6 +288,12 @@ def _headers(user: _Entry) -> tuple[tuple[str, str], ...]:
     if user.text("as-uid"):
         headers.append(("impersonate-uid", user.text("as-uid")))
     headers += [("impersonate-group", group) for group in user.texts("as-groups")]
+    extra = user.part("as-user-extra")
+    if extra is not None:
+        for name in extra.fields:
+            # Not everything can be the name of a header; the server decodes it, and sees it in lower case.
+            header = f"impersonate-extra-{quote(str(name).lower(), safe='')}"
+            headers += [(header, value) for value in extra.texts(name)]
     return tuple(headers)
 
 
