@@ -205,8 +205,7 @@ class Cluster:
         """What a command prints that runs beside a container's own."""
         runner = self.agent._runners[(await self.pod(name))["metadata"]["uid"]]
         live = runner._live[container]
-        command = Command(argv, live.variables)
-        return (await commands.run(self.helper, live.process, command, timeout=seconds))[1]
+        return (await commands.run(self.helper, live.process, live.beside(argv), timeout=seconds))[1]
 
     async def events(self, reason: str) -> list[str]:
         page = await self.client.list(CORE_EVENTS, namespace="default")

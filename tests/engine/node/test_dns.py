@@ -186,4 +186,6 @@ class TestFiles:
         assert "search default.svc.cluster.local svc.cluster.local cluster.local\n" in text
 
     def test_a_pod_knows_its_own_name(self) -> None:
-        assert "10.244.0.5\thead\n" in names.hosts_file("10.244.0.5", "head")
+        assert "10.244.0.5\thead\n" in names.hosts_file("10.244.0.5", "head", namespace="default")
+        below = names.hosts_file("10.244.0.5", "head", namespace="default", subdomain="svc")
+        assert "10.244.0.5\thead.svc.default.svc.cluster.local\thead\n" in below

@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kuberay.engine.node import commands, environment, probes, volumes
 from kuberay.engine.node.remote import Command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kuberay.engine.node.environment import Facts, References
@@ -47,13 +47,17 @@ class LiveContainer:
 
     spec: Mapping[str, Any]
     process: Process
-    variables: dict[str, str]
+    command: Command
     pod_ip: str
     log: LogWriter
     startup_passed: asyncio.Event = field(default_factory=asyncio.Event)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it is ready or has ended."""
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def beside(self, argv: Sequence[str]) -> Command:
+        """A command that runs beside the container's own: the same environment, the same folder."""
+        return replace(self.command, argv=argv)
 
     async def stop(self, helper: Helper, grace: float) -> str:
         """End it as Kubernetes promises: hook, SIGTERM, time to finish, SIGKILL. Returns what went wrong on the way.
@@ -93,7 +97,7 @@ async def run_hook(helper: Helper, live: LiveContainer, hook: Mapping[str, Any],
         await asyncio.sleep(hook["sleep"].get("seconds") or 0)
         return ""
     if "exec" in hook:
-        command = Command(hook["exec"].get("command") or [], live.variables)
+        command = live.beside(hook["exec"].get("command") or [])
         ended, output = await commands.run(helper, live.process, command, timeout=timeout)
         if ended is not None and ended.status == 0:
             return ""
@@ -119,10 +123,10 @@ async def start(
     :raises StartFailed: the kernel refused.
     """
     try:
-        command, env = command_of(ray, pod, spec, around, references)
-        scratch, stage = volumes.make_container_folders(around.folder, spec["name"], attempt)
+        command = command_of(ray, pod, spec, around, references)
+        scratch, stage = await asyncio.to_thread(volumes.make_container_folders, around.folder, spec["name"], attempt)
         own = {**around.files, "/tmp": scratch, "/dev/shm": around.folder.shared_memory}
-        mounts = volumes.mounts(spec, around.volumes, own, env)
+        mounts = volumes.mounts(spec, around.volumes, own, command.env)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
             process = await helper.start_container(
@@ -134,14 +138,12 @@ async def start(
         log.finish()
         raise
     log.close_pipe()
-    return LiveContainer(spec, process, env, around.facts.pod_ip, log)
+    return LiveContainer(spec, process, command, around.facts.pod_ip, log)
 
 
-def command_of(
-    ray: RayEnvironment, pod: Object, spec: Object, around: Surroundings, references: References
-) -> tuple[Command, dict[str, str]]:
+def command_of(ray: RayEnvironment, pod: Object, spec: Object, around: Surroundings, references: References) -> Command:
     """The command line, environment and folder of a container."""
     given = environment.variables(pod, spec, around.facts, references)
     env = {**ray.base_variables(around.hostname), **given}
     env["PATH"] = ray.search_path(given.get("PATH"))
-    return Command(environment.command_line(spec, env), env, spec.get("workingDir") or "/"), env
+    return Command(environment.command_line(spec, env), env, spec.get("workingDir") or "/")

@@ -50,18 +50,12 @@ def node_status(name: str, address: str, folder: Path, now: datetime) -> dict[st
         "ephemeral-storage": f"{disk // 1024}Ki",
         "pods": str(_MOST_PODS),
     }
-    ready = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "EngineReady",
-        "message": "the local engine runs Pods as processes of this machine",
-        "lastHeartbeatTime": stamp(now),
-        "lastTransitionTime": stamp(now),
-    }
+    ready = ("Ready", "True", "EngineReady", "the local engine runs Pods as processes of this machine")
+    limits = ("ResourceLimitsEnforced", "False", "NotAvailable", "limits of containers guide Ray, nobody enforces them")
     return {
         "capacity": amounts,
         "allocatable": dict(amounts),
-        "conditions": [ready],
+        "conditions": [_condition(*each, now) for each in (ready, limits)],
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "nodeInfo": {
             "machineID": "",
@@ -75,4 +69,15 @@ def node_status(name: str, address: str, folder: Path, now: datetime) -> dict[st
             "operatingSystem": "linux",
             "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         },
+    }
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: datetime) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": stamp(now),
+        "lastTransitionTime": stamp(now),
     }

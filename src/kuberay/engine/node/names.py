@@ -50,9 +50,10 @@ def resolver_configuration(namespace: str, server: str) -> str:
     return f"nameserver {server}\nsearch {' '.join(search_list(namespace))}\noptions ndots:4\n"
 
 
-def hosts_file(address: str, hostname: str) -> str:
+def hosts_file(address: str, hostname: str, *, namespace: str, subdomain: str = "") -> str:
     """A Pod's `/etc/hosts`: itself and nothing else."""
-    return f"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{address}\t{hostname}\n"
+    own = f"{hostname}.{subdomain}.{namespace}.svc.{DOMAIN}\t{hostname}" if subdomain else hostname
+    return f"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{address}\t{own}\n"
 
 
 def look_up(directory: Directory, name: str) -> Found | None:

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kuberay.engine.node import commands
-from kuberay.engine.node.remote import Command
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from kuberay.engine.node.remote import Helper, Process
+    from kuberay.engine.node.remote import Command, Helper, Process
 
 LIVENESS, READINESS, STARTUP = "Liveness", "Readiness", "Startup"
 _EAGER_SECONDS = 1.0
@@ -102,9 +101,10 @@ class Target(Protocol):
     """The container that is looked at."""
 
     process: Process
-    variables: dict[str, str]
     spec: Mapping[str, Any]
     pod_ip: str
+
+    def beside(self, argv: Sequence[str]) -> Command: ...
 
 
 async def look(helper: Helper, target: Target, probe: Probe) -> Look:
@@ -139,7 +139,7 @@ def port_number(container: Mapping[str, Any], port: int | str | None) -> int:
 
 
 async def _look_by_command(helper: Helper, target: Target, probe: Probe) -> Look:
-    command = Command(probe.handler["exec"].get("command") or [], target.variables)
+    command = target.beside(probe.handler["exec"].get("command") or [])
     ended, output = await commands.run(helper, target.process, command, timeout=probe.timeout)
     return Look(ended is not None and ended.status == 0, output)
 

@@ -53,13 +53,15 @@ class ServiceProxy:
             await self._forwarders.pop(place).close()
         addresses = {address for address, _ in wanted}
         for address in self._addresses - addresses:
+            self._addresses.discard(address)
             await self.helper.remove_address(address)
-        for address in addresses - self._addresses:
-            await self.helper.add_address(address)
-        self._addresses = addresses
         for place, (service, port) in wanted.items():
-            if place not in self._forwarders:
+            if place in self._forwarders:
+                continue
+            try:
                 await self._listen(place, service["metadata"], port.get("name"))
+            except HelperRefused as problem:
+                log.warning("service cannot be served", service=service["metadata"]["name"], why=str(problem))
 
     async def close(self) -> None:
         for forwarder in self._forwarders.values():
@@ -68,11 +70,10 @@ class ServiceProxy:
 
     async def _listen(self, place: Port, metadata: Object, port: str | None) -> None:
         namespace, name = metadata["namespace"], metadata["name"]
-        try:
-            listener = await self.helper.listen(*place)
-        except HelperRefused as problem:
-            log.warning("service port cannot be served", service=f"{namespace}/{name}", port=place[1], why=str(problem))
-            return
+        if place[0] not in self._addresses:
+            await self.helper.add_address(place[0])
+            self._addresses.add(place[0])
+        listener = await self.helper.listen(*place)
         self._forwarders[place] = Forwarder(listener, lambda: self._dial(namespace, name, port))
 
     async def _dial(self, namespace: str, name: str, port: str | None) -> socket.socket:

@@ -8,7 +8,7 @@ from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kuberay.engine.node import names, volumes
+from kuberay.engine.node import names, unavailable, volumes
 from kuberay.engine.node.container import Surroundings
 from kuberay.engine.node.environment import Facts
 from kuberay.engine.node.errors import HelperRefused
@@ -110,8 +110,10 @@ class PodSandbox:
             f"{alias['ip']}\t{' '.join(alias.get('hostnames') or ())}\n"
             for alias in self._pod["spec"].get("hostAliases") or ()
         )
+        subdomain = self._pod["spec"].get("subdomain") or ""
+        hosts = names.hosts_file(self.address, self.hostname, namespace=namespace, subdomain=subdomain)
         contents = {
-            "/etc/hosts": names.hosts_file(self.address, self.hostname) + aliases,
+            "/etc/hosts": hosts + aliases,
             "/etc/resolv.conf": names.resolver_configuration(namespace, str(self._node.helper.gateway)),
             "/etc/hostname": f"{self.hostname}\n",
         }
@@ -130,10 +132,5 @@ class PodSandbox:
         for image in sorted({each["image"] for each in everybody if each.get("image")}):
             if self._node.ray.version:
                 self._node.recorder.record(self._pod, NORMAL, "ImageNotPulled", self._node.ray.notice(image))
-        if spec.get("hostNetwork"):
-            text = "hostNetwork is not available on a local node: the Pod has an address of its own"
-            self._node.recorder.record(self._pod, WARNING, "HostNetworkIgnored", text)
-        contexts = [spec.get("securityContext") or {}, *((each.get("securityContext") or {}) for each in everybody)]
-        if any(context.get(key) for context in contexts for key in ("runAsUser", "runAsGroup", "fsGroup")):
-            text = "users and groups are not changed on a local node: containers run as the user who runs the engine"
-            self._node.recorder.record(self._pod, NORMAL, "UserIgnored", text)
+        for difference in unavailable.differences(self._pod):
+            self._node.recorder.record(self._pod, WARNING, "NotAvailable", difference)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from kuberay.engine.node.remote import MemoryVolume
 from kuberay.kube import quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kuberay.engine.node.environment import Facts, Object, References
 
 _DEFAULT_MODE = 0o644
@@ -94,7 +97,7 @@ def memory_volumes(pod: Object, folder: PodFolder) -> list[MemoryVolume]:
     return mounts
 
 
-def mounts(container: Object, volumes: dict[str, Volume], own: dict[str, Path], env: dict[str, str]) -> list[Mount]:
+def mounts(container: Object, volumes: dict[str, Volume], own: dict[str, Path], env: Mapping[str, str]) -> list[Mount]:
     """Everything that is laid over the host's file system for one container.
 
     :param own: files and folders every container gets, such as `/etc/hosts` and `/tmp`, by the path they appear at.
@@ -111,7 +114,7 @@ def mounts(container: Object, volumes: dict[str, Volume], own: dict[str, Path], 
     return found
 
 
-def _part(volume: Volume, mount: Object, env: dict[str, str]) -> Path:
+def _part(volume: Volume, mount: Object, env: Mapping[str, str]) -> Path:
     below = mount.get("subPath") or environment.expand(mount.get("subPathExpr") or "", env)
     if not below:
         return volume.path
@@ -235,8 +238,12 @@ def _make_open_folder(path: Path) -> None:
 
 
 def make_container_folders(folder: PodFolder, container: str, attempt: int) -> tuple[Path, Path]:
-    """Make a container's own `/tmp`, and an empty folder in which its root can be put together."""
+    """Make a container's own `/tmp`, and an empty folder in which its root can be put together.
+
+    What earlier attempts left in theirs is removed; this may take a while.
+    """
     base = folder.container(container, attempt)
+    shutil.rmtree(base.parent, ignore_errors=True)
     scratch, stage = base / "tmp", base / "stage"
     scratch.mkdir(parents=True, exist_ok=True)
     scratch.chmod(0o1777)
