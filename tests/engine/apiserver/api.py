@@ -90,13 +90,18 @@ class Api:
         *,
         content: str = "application/json",
         accept: str = "",
+        headers: dict[str, str] | None = None,
         **query: Any,
     ) -> Answer:
-        headers = {"Content-Type": content} | ({"Accept": accept} if accept else {})
+        headers = {"Content-Type": content} | ({"Accept": accept} if accept else {}) | (headers or {})
         data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
         request = Request(method, path, tuple((name, str(value)) for name, value in query.items()), headers, data)
         response = await self.transport.send(request)
-        decoded = orjson.loads(response.body) if "json" in response.headers.get("content-type", "") else response.body
+        decoded = (
+            orjson.loads(response.body)
+            if response.body and "json" in response.headers.get("content-type", "")
+            else response.body
+        )
         return Answer(response.status, decoded, dict(response.headers))
 
     async def get(self, path: str, **query: Any) -> Answer:

@@ -339,8 +339,8 @@ class TestServices:
                 "spec": {"clusterIP": created.body["spec"]["clusterIP"], "ports": [{"port": 80}]},
             },
         )
-        assert (changed.status, changed.fields) == (422, ["spec.clusterIP"])
-        assert (shared.status, shared.fields) == (422, ["spec.clusterIP"])
+        assert (changed.status, changed.fields) == (422, ["spec.clusterIPs[0]"])
+        assert (shared.status, shared.fields) == (422, ["spec.clusterIPs"])
 
     async def test_node_ports_are_distinct_and_stay(self, api: Api) -> None:
         spec = {"type": "NodePort", "ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}

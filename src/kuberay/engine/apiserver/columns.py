@@ -238,8 +238,7 @@ def custom_columns(printed: list[Object]) -> Columns:
 
     :raises PathError: a path that is not understood.
     """
-    if not printed:
-        return NAME_AND_AGE
+    printed = printed or [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]
     definitions = tuple(
         Column(
             one["name"],

@@ -49,6 +49,9 @@ def pod(obj: Object) -> None:
     status = obj.setdefault("status", {})
     status.setdefault("phase", "Pending")
     status.setdefault("qosClass", quality_of_service(spec))
+    address = status.get("podIP")
+    if address and [one.get("ip") for one in status.get("podIPs", ())][:1] != [address]:
+        status["podIPs"] = [{"ip": address}]
 
 
 def _container(container: Object) -> None:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from kuberay.engine.apiserver import problems
 from kuberay.engine.apiserver.ages import timestamp
-from kuberay.kube.errors import BadRequest, Conflict, StatusDetails
+from kuberay.kube.errors import Conflict, StatusDetails
+from kuberay.kube.resources import Resource
 
 if TYPE_CHECKING:
     from kuberay.engine.apiserver.registry import Kind
@@ -17,6 +19,8 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
+POLICIES: tuple[Propagation, ...] = ("Background", "Foreground", "Orphan")
+_DELETE_OPTIONS = Resource("meta.k8s.io", "v1", "deleteoptions", "DeleteOptions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +35,24 @@ class DeleteOptions:
 
 
 def parse_options(fields: dict[str, Any]) -> DeleteOptions:
-    """:raises BadRequest: a value that no delete has."""
+    """:raises Invalid: a value that no delete has."""
+    found: list[problems.Problem] = []
     grace = fields.get("gracePeriodSeconds")
     if grace is not None and (not isinstance(grace, int) or grace < 0):
-        raise BadRequest(f"gracePeriodSeconds must be a whole number of seconds, found {grace!r}")
+        found.append(problems.invalid("gracePeriodSeconds", grace, "must be a number of seconds, 0 or more"))
     policy = fields.get("propagationPolicy")
     if policy is None and fields.get("orphanDependents") is not None:
         policy = "Orphan" if fields["orphanDependents"] else "Background"
-    if policy not in (None, "Background", "Foreground", "Orphan"):
-        raise BadRequest(f"propagationPolicy must be Background, Foreground or Orphan, found {policy!r}")
+    if policy not in (None, *POLICIES):
+        found.append(problems.unsupported("propagationPolicy", policy, POLICIES))
     dry_run = fields.get("dryRun") or []
     if dry_run not in ([], ["All"]):
-        raise BadRequest(f"dryRun must be All, found {dry_run!r}")
+        found.append(problems.unsupported("dryRun", dry_run, ("All",)))
     preconditions = fields.get("preconditions") or {}
+    if not isinstance(preconditions, dict):
+        found.append(problems.wrong_type("preconditions", preconditions, "object"))
+    if found:
+        raise problems.refusal(_DELETE_OPTIONS, "", found)
     return DeleteOptions(
         grace, policy, preconditions.get("uid"), preconditions.get("resourceVersion"), dry_run == ["All"]
     )

@@ -161,7 +161,8 @@ class Objects:
         if options.dry_run:
             return Deleted(Entry(entry.table, entry.namespace, entry.name, 0, obj, orjson.dumps(obj)), gone)
         if gone:
-            return Deleted(self._remove(entry, obj), gone=True)
+            # Only a Pod that goes at once still gets a deletion time: its watchers tell an end from a loss by it.
+            return Deleted(self._remove(entry, obj if kind.table == "pods" else None), gone=True)
         if obj == entry.obj:
             return Deleted(entry, gone=False)
         return Deleted(self._storage.put(entry.table, entry.namespace, entry.name, obj), gone=False)

@@ -72,7 +72,7 @@ class Allocator:
             detail = f"must be None or an IPv4 address of {CLUSTER_ADDRESSES}"
             yield problems.invalid("spec.clusterIP", address, detail)
         elif any(other.get("clusterIP") == address for other in self._others(service)):
-            yield problems.invalid("spec.clusterIP", address, "provided IP is already allocated")
+            yield problems.invalid("spec.clusterIPs", address, "provided IP is already allocated")
 
     def _node_ports(self, service: Object, before: Object) -> Iterator[Problem]:
         taken = {port.get("nodePort") for other in self._others(service) for port in other.get("ports", ())}

@@ -225,7 +225,7 @@ def service(obj: Object, old: Object | None) -> Iterator[Problem]:
     if old is not None:
         before = old.get("spec", {}).get("clusterIP")
         if before and spec.get("clusterIP") != before:
-            yield problems.invalid("spec.clusterIP", spec.get("clusterIP"), "may not change once set")
+            yield problems.invalid("spec.clusterIPs[0]", spec.get("clusterIP"), "may not change once set")
 
 
 def _data(obj: Object, old: Object | None, *sections: str) -> Iterator[Problem]:
