@@ -229,7 +229,9 @@ class Cursor:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._table.waiting.append(future)
         try:
-            await asyncio.wait_for(future, timeout)
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that meets a change.
+            async with asyncio.timeout(timeout):
+                await future
         except TimeoutError:
             return False
         finally:
