@@ -10,6 +10,11 @@ EngineError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class EngineError(Exception):
     """An engine that cannot start or go on; the message is for its user."""
@@ -28,7 +33,12 @@ class RayMissing(EngineError):
 
 
 class DamagedStorage(EngineError):
-    """The stored objects cannot be read; nothing was changed."""
+    """The file with the stored objects does not hold what this program wrote. It is never repaired or replaced."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"{path}: {problem}. Restore the file from a copy, or move it away to start with an empty cluster."
+        )
 
 
 class NodeUnavailable(EngineError):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from kuberay.engine.apiserver import DamagedStorage, MemoryStorage, SqliteStorage
+from kuberay.engine.apiserver import MemoryStorage, SqliteStorage
+from kuberay.engine.errors import DamagedStorage
 from kuberay.kube.errors import Expired, InternalError
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from kuberay.engine.apiserver.storage import HISTORY, Change, Entry, MemoryStorage
+from kuberay.engine.errors import DamagedStorage
 from kuberay.kube.errors import InternalError
 
 if TYPE_CHECKING:
@@ -39,15 +40,6 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
-
-
-class DamagedStorage(Exception):
-    """The file does not hold what this program wrote. It is never repaired or replaced by itself."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(
-            f"{path}: {problem}. Restore the file from a copy, or move it away to start with an empty cluster."
-        )
 
 
 class SqliteStorage(MemoryStorage):

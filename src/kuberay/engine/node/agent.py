@@ -97,7 +97,7 @@ class NodeAgent:
         self._ready = asyncio.Event()
 
     async def ready(self) -> None:
-        """Wait until Pods can be run and find each other."""
+        """Wait until Pods can be run and find each other, and those of an earlier engine are told to be down."""
         await self._ready.wait()
 
     async def run(self) -> None:
@@ -168,6 +168,7 @@ class NodeAgent:
         parts.create_task(informers[2].run())
         await informers[2].synced()
         await asyncio.to_thread(self._sweep, {pod["metadata"]["uid"] for pod in self._pods})
+        await asyncio.gather(*(runner.reported() for runner in self._runners.values()))
         self._ready.set()
 
     def _sweep(self, known: set[str]) -> None:
@@ -229,7 +230,8 @@ class NodeAgent:
 
     async def _stop(self) -> None:
         """Ask every container to finish, all at once, for a bounded time. The objects stay: `up` starts them again."""
-        runners = list(self._runners.values())
-        for task in list(self._running.values()):
+        runners, tasks = list(self._runners.values()), list(self._running.values())
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(runner.shut_down(self._stop_seconds) for runner in runners), return_exceptions=True)

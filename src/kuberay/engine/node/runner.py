@@ -60,6 +60,7 @@ class PodRunner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._followers: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        self._told = asyncio.Event()
         self._reporter = Reporter(node, pod)
         self._was_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         self.is_gone = False
@@ -77,6 +78,10 @@ class PodRunner:
         self.is_gone = True
         self._wake.set()
 
+    async def reported(self) -> None:
+        """Wait until the API knows how the Pod really is: what an earlier engine wrote of it is no longer true."""
+        await self._told.wait()
+
     async def run(self) -> None:
         """Run the Pod to its end."""
         try:
@@ -85,11 +90,13 @@ class PodRunner:
                 again = await self._advance()
                 if not await self._publish():
                     again = _RETRY_SECONDS
+                self._told.set()
                 await self._sleep(again)
             await self._leave()
         except HelperGone:
             return
         finally:
+            self._told.set()
             await _cancel(self._tasks | self._followers)
 
     async def shut_down(self, seconds: float) -> None:

@@ -1,0 +1,153 @@
+"""What `kuberay local up` says to bad input, and that nothing is half-started. No Ray process runs in these tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kuberay.engine import engine as engines
+from kuberay.engine.errors import RayMissing
+from kuberay.engine.folder import DataFolder
+from kuberay.engine.node.images import RayEnvironment
+from tests.ray.laptop import EXAMPLE, Laptop, is_alive, processes_below, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.namespaces
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Iterator[Laptop]:
+    laptop = Laptop(tmp_path / "data")
+    yield laptop
+    laptop.kuberay("down")
+
+
+def typo(tmp_path: Path) -> str:
+    file = tmp_path / "typo.yaml"
+    file.write_text(EXAMPLE.read_text().replace("workerGroupSpecs:", "workerGroupSpec:"))
+    return str(file)
+
+
+class TestManifests:
+    def test_a_typo_is_told_by_line_and_field_and_nothing_is_started(self, laptop: Laptop, tmp_path: Path) -> None:
+        refused = laptop.up("--file", typo(tmp_path), check=False)
+        assert refused.returncode == 1
+        assert re.search(
+            r"typo\.yaml:\d+ RayCluster/example spec\.workerGroupSpec: .*did you mean workerGroupSpecs\?",
+            refused.stderr,
+        )
+        assert not laptop.folder.exists()
+
+    def test_a_file_that_is_no_yaml_is_told_by_line(self, laptop: Laptop, tmp_path: Path) -> None:
+        (tmp_path / "broken.yaml").write_text("kind: RayCluster\nmetadata: {name: [\n")
+        refused = laptop.up("--file", str(tmp_path / "broken.yaml"), check=False)
+        assert refused.returncode == 1
+        assert re.search(r"broken\.yaml:\d+: ", refused.stderr)
+        assert not laptop.folder.exists()
+
+    def test_a_file_that_is_missing_is_named(self, laptop: Laptop) -> None:
+        refused = laptop.up("--file", "nowhere.yaml", check=False)
+        assert refused.returncode == 2
+        assert "nowhere.yaml" in refused.stderr
+
+    def test_a_kind_that_nobody_serves_is_named_and_the_engine_stops_again(
+        self, laptop: Laptop, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "other.yaml"
+        file.write_text("apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\n")
+        refused = laptop.up("--file", str(file), check=False)
+        assert refused.returncode == 1
+        assert "other.yaml:1 thing/a: example.com/v1 Thing is not served by the local engine" in refused.stderr
+        assert DataFolder(laptop.folder).engine() is None
+
+    def test_what_the_server_refuses_leaves_nothing_applied(self, laptop: Laptop, tmp_path: Path) -> None:
+        file = tmp_path / "two.yaml"
+        file.write_text(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good}\n---\n"
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Not_A_Name}\n"
+        )
+        refused = laptop.up("--file", str(file), check=False)
+        assert refused.returncode == 1
+        assert "two.yaml:5 configmap/Not_A_Name" in refused.stderr
+        assert "metadata.name" in refused.stderr
+        laptop.up()
+        assert "good" not in laptop.kubectl("get", "configmaps")
+
+
+class TestTheMachine:
+    def test_a_port_that_is_taken_is_named_with_the_way_out(self, laptop: Laptop) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            refused = laptop.kuberay("up", "--detach", f"--port={port}", check=False)
+        assert refused.returncode == 1
+        assert f"cannot listen on 127.0.0.1:{port}: another program listens there" in refused.stderr
+        assert "--port 0" in refused.stderr
+        assert DataFolder(laptop.folder).engine() is None
+
+    def test_a_second_up_is_refused_and_the_first_engine_goes_on(self, laptop: Laptop) -> None:
+        laptop.up()
+        engine = laptop.engine
+        refused = laptop.up(check=False)
+        assert refused.returncode == 1
+        assert f"an engine already runs (pid {engine})" in refused.stderr
+        assert "kuberay local down" in refused.stderr
+        assert laptop.engine == engine
+
+    def test_a_damaged_folder_is_named_and_left_as_it_is(self, laptop: Laptop) -> None:
+        laptop.folder.mkdir()
+        objects = laptop.folder / "objects.db"
+        objects.write_bytes(b"not a database, but somebody's data" * 100)
+        refused = laptop.up(check=False)
+        assert refused.returncode == 1
+        assert str(objects) in refused.stderr
+        assert objects.read_bytes() == b"not a database, but somebody's data" * 100
+        assert DataFolder(laptop.folder).engine() is None
+
+    def test_an_environment_without_ray_is_told_how_to_get_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        nothing = RayEnvironment(folder=Path(sys.prefix), version=None)
+        monkeypatch.setattr("kuberay.engine.node.images.installed", lambda: nothing)
+        settings = engines.Settings(folder=DataFolder(tmp_path), port=0)
+        with pytest.raises(RayMissing, match=r"pip install 'kuberay\[local\]'"):
+            engines.run(settings, ready=pytest.fail)
+
+
+class TestAnEngineInTheForeground:
+    def test_ends_with_ctrl_c_and_everything_it_started_with_it(self, laptop: Laptop) -> None:
+        command = [sys.executable, "-m", "kuberay.cli", "local", "up", "--port=0", f"--folder={laptop.folder}"]
+        up = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert up.stdout is not None
+        for line in up.stdout:
+            if "Press Ctrl-C" in line:
+                break
+        processes = processes_below(laptop.engine)
+        up.send_signal(signal.SIGINT)
+        up.communicate(timeout=20)
+        assert up.returncode == 130
+        assert not any(map(is_alive, processes))
+
+    def test_dies_with_the_command_that_was_killed(self, laptop: Laptop) -> None:
+        command = [sys.executable, "-m", "kuberay.cli", "local", "up", "--port=0", f"--folder={laptop.folder}"]
+        up = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert up.stdout is not None
+        with up.stdout:
+            for line in up.stdout:
+                if "Press Ctrl-C" in line:
+                    break
+            processes = processes_below(laptop.engine)
+            os.kill(up.pid, signal.SIGKILL)
+            up.wait(timeout=5)
+        until(lambda: not any(map(is_alive, processes)), "the end of the engine", seconds=10)
