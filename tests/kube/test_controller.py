@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from kuberay.kube import errors
 from kuberay.kube.controller import Controller, Result, TerminalError, itself, owner
 from kuberay.kube.identity import Key
-from kuberay.kube.queue import Queue
+from kuberay.kube.queue import LOW, Queue
 from kuberay.kube.store import Store
 from tests.kube.virtual_time import clock, virtual_time
 
@@ -61,6 +61,23 @@ class TestReconciling:
         c.queue.add("a")
         await run(c, 100)
         assert reconcile.calls == [("a", 0), ("a", 5)]
+
+    @pytest.mark.parametrize(("asked", "then"), [(None, LOW), (7, 7)])
+    def test_another_look_keeps_its_priority_unless_told_otherwise(self, asked: int | None, then: int) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            priorities: list[int] = []
+
+            async def reconcile(key: str) -> Result | None:
+                priorities.append(c.queue.priority(key))
+                return Result(requeue_after=1, priority=asked) if len(priorities) == 1 else None
+
+            c = controller(reconcile)
+            c.queue.add("a", priority=LOW)
+            await run(c, 10)
+            assert priorities == [LOW, then]
+
+        scenario()
 
     @virtual_time
     async def test_a_failure_comes_back_after_a_growing_wait(self) -> None:

@@ -138,6 +138,28 @@ class TestPriority:
         q.add("normal")
         assert await take(q, 2) == ["normal", "low"]
 
+    @virtual_time
+    async def test_a_key_that_changes_all_the_time_does_not_hold_up_the_others(self) -> None:
+        q = queue()
+        for key in ("busy", "a", "b", "c"):
+            q.add(key)
+        taken = []
+        for _ in range(5):
+            key = await q.get()
+            q.add("busy")
+            q.done(key)
+            taken.append(key)
+            await asyncio.sleep(0.001)
+        assert taken == ["busy", "a", "b", "c", "busy"]
+
+    @virtual_time
+    async def test_how_many_are_due_is_counted_by_priority(self) -> None:
+        q = queue()
+        q.add("a")
+        q.add("b", priority=LOW)
+        q.add("later", after=1)
+        assert q.depths() == {0: 1, LOW: 1}
+
 
 class TestFailures:
     @virtual_time

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -20,6 +21,7 @@ from kuberay.kube.queue import LOW, NORMAL, Queue, QueueClosed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from kuberay.kube.metrics import ControllerMetrics
     from kuberay.kube.store import Store
 
 T = TypeVar("T")
@@ -34,6 +36,8 @@ class Result:
 
     requeue_after: float | None = None
     """Seconds until the next look; `None` waits for something to happen."""
+    priority: int | None = None
+    """Of the next look; `None` keeps that of this one."""
 
 
 class TerminalError(Exception):
@@ -45,6 +49,7 @@ class Controller(Generic[K]):
 
     :param timeout: seconds after which a reconcile counts as failed; `None` for no limit.
     :param drain: seconds that reconciles under way may still take after `stop`.
+    :param metrics: where to count what comes of reconciles.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class Controller(Generic[K]):
         workers: int = 1,
         timeout: float | None = None,
         drain: float = 30.0,
+        metrics: ControllerMetrics | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if workers < 1:
             raise ValueError(f"controller {name} needs at least one worker")
@@ -65,6 +72,8 @@ class Controller(Generic[K]):
         self._workers = workers
         self._timeout = timeout
         self._drain = drain
+        self._metrics = metrics
+        self._clock = clock
         self._ids = itertools.count(1)
         self._stopping = asyncio.Event()
 
@@ -116,9 +125,18 @@ class Controller(Generic[K]):
                 with structlog.contextvars.bound_contextvars(
                     controller=self.name, object=str(key), reconcile_id=f"{self.name}-{next(self._ids)}"
                 ):
-                    await self._attempt(key)
+                    await self._measured(key)
             finally:
                 self.queue.done(key)
+
+    async def _measured(self, key: K) -> None:
+        if self._metrics is None:
+            await self._attempt(key)
+            return
+        began = self._clock()
+        with self._metrics.active.track_inprogress():
+            await self._attempt(key)
+        self._metrics.took(self._clock() - began)
 
     async def _attempt(self, key: K) -> None:
         try:
@@ -132,6 +150,8 @@ class Controller(Generic[K]):
             self._failed(key, "something it waited for was cancelled")
         except TerminalError as error:
             self.queue.forget(key)
+            if self._metrics is not None:
+                self._metrics.failed(terminal=True)
             log.error("reconcile failed for good", error=str(error))
         except TimeoutError as error:
             self._failed(key, str(error) or f"not done after {self._timeout} s")
@@ -141,11 +161,17 @@ class Controller(Generic[K]):
             self._failed(key, f"{type(error).__name__}: {error}", trace=True)
         else:
             self.queue.forget(key)
-            if result is not None and result.requeue_after is not None:
-                self.queue.add(key, after=result.requeue_after)
+            after = result.requeue_after if result is not None else None
+            if after is not None:
+                asked = result.priority if result is not None else None
+                self.queue.add(key, after=after, priority=self.queue.priority(key) if asked is None else asked)
+            if self._metrics is not None:
+                self._metrics.succeeded(again=after is not None)
 
     def _failed(self, key: K, why: str, *, trace: bool = False) -> None:
         delay = self.queue.retry(key)
+        if self._metrics is not None:
+            self._metrics.failed(panic=trace)
         log.error("reconcile failed", error=why, retry_in_seconds=delay, exc_info=trace)
 
 

@@ -5,6 +5,7 @@ it once. A key may be added for later, and one that failed comes back after a wa
 
 Priority is worth time: a key of priority p overtakes what has waited less than p tenths of a second longer. So the
 important goes first, and the unimportant (-100: a first list of thousands) still gets its turn after ten seconds.
+Among equals, who has waited longest is next: a key that changes all the time stands behind the others each time.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+    from kuberay.kube.metrics import QueueMetrics
 
 K = TypeVar("K", bound="Hashable")
 
@@ -56,10 +59,18 @@ class Queue(Generic[K]):
     """Keys waiting for a worker.
 
     :param clock: seconds that only grow; delays are measured by it.
+    :param metrics: where to count what happens.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic, backoff: Backoff | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        backoff: Backoff | None = None,
+        metrics: QueueMetrics | None = None,
+    ) -> None:
         self._clock = clock
+        self._metrics = metrics
         self._backoff = backoff or Backoff()
         self._entries: dict[K, _Entry] = {}
         self._processing: dict[K, int] = {}
@@ -69,6 +80,8 @@ class Queue(Generic[K]):
         self._numbers = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._closed = False
+        if metrics is not None:
+            metrics.follow(self)
 
     def __len__(self) -> int:
         """How many keys wait, those for later included, those under work not."""
@@ -78,6 +91,15 @@ class Queue(Generic[K]):
     def processing(self) -> int:
         """How many keys are under work."""
         return len(self._processing)
+
+    def priority(self, key: K) -> int:
+        """With which priority a key under work was handed out."""
+        return self._processing.get(key, NORMAL)
+
+    def depths(self) -> dict[int, int]:
+        """How many keys wait that are due, by priority."""
+        now = self._clock()
+        return dict(Counter(entry.priority for entry in self._entries.values() if entry.at <= now))
 
     def add(self, key: K, *, after: float = 0.0, priority: int = NORMAL) -> None:
         """Ask for a look at a key. Of several askings the soonest and the most important count."""
@@ -89,6 +111,8 @@ class Queue(Generic[K]):
             if at >= entry.at and priority <= entry.priority:
                 return
             at, priority = min(at, entry.at), max(priority, entry.priority)
+        elif self._metrics is not None:
+            self._metrics.added()
         self._numbers += 1
         self._entries[key] = entry = _Entry(at, priority, self._numbers)
         if key not in self._processing:
@@ -98,8 +122,10 @@ class Queue(Generic[K]):
         """Ask for another look at a key that failed, after its back-off; returns the seconds until then."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
+        if self._metrics is not None:
+            self._metrics.retried()
         delay = self._backoff.delay(failures)
-        self.add(key, after=delay, priority=self._processing.get(key, NORMAL))
+        self.add(key, after=delay, priority=self.priority(key))
         return delay
 
     def forget(self, key: K) -> None:
@@ -125,6 +151,8 @@ class Queue(Generic[K]):
                     continue  # outdated
                 del self._entries[key]
                 self._processing[key] = entry.priority
+                if self._metrics is not None:
+                    self._metrics.taken(key, max(0.0, now - entry.at))
                 return key
             await self._wait(None if not self._later else max(0.0, self._later[0][0] - now))
         raise QueueClosed
@@ -132,6 +160,8 @@ class Queue(Generic[K]):
     def done(self, key: K) -> None:
         """The work on a key has ended, well or not."""
         self._processing.pop(key, None)
+        if self._metrics is not None:
+            self._metrics.done(key)
         entry = self._entries.get(key)
         if entry is not None:
             self._place(key, entry)
