@@ -314,7 +314,7 @@ class Partition:
         st.tuples(st.sampled_from("abc"), st.sampled_from(["cut", "freeze", "stop"]), st.floats(0.1, 40)), max_size=12
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_there_are_never_two_leaders_whatever_happens(seed: int, troubles: list[tuple[str, str, float]]) -> None:
     @virtual_time
     async def scenario() -> None:
@@ -353,7 +353,7 @@ def test_there_are_never_two_leaders_whatever_happens(seed: int, troubles: list[
         troubling = asyncio.create_task(trouble())
         while not troubling.done():
             assert sum(one.holds for one in all_of_them.values()) <= 1
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
         await asyncio.sleep(60)
         assert sum(one.holds for one in all_of_them.values()) == 1
         for task in tasks.values():
