@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,8 +15,6 @@ import msgspec
 from kuberay.engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kuberay.engine.folder import DataFolder
 
 START_TIMEOUT = 60.0
@@ -105,7 +103,7 @@ class EngineProcess:
                 self._process.wait()
 
 
-def stop_engine(folder: DataFolder, *, meanwhile: Callable[[], None] = lambda: None) -> bool:
+def stop_engine(folder: DataFolder) -> bool:
     """Stop the engine of a folder, whoever started it; `False` when none runs.
 
     It gets a minute to stop its Pods in order. What is left then is killed: the kernel takes every process of an
@@ -114,13 +112,16 @@ def stop_engine(folder: DataFolder, *, meanwhile: Callable[[], None] = lambda: N
     pid = folder.engine()
     if pid is None:
         return False
-    for number, seconds in ((signal.SIGTERM, STOP_TIMEOUT), (signal.SIGKILL, 10.0)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if folder.engine() != pid:
+    try:
+        engine = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        for number, seconds in ((signal.SIGTERM, STOP_TIMEOUT), (signal.SIGKILL, 10.0)):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(engine, number)
+            if select.select([engine], [], [], seconds)[0]:
                 return True
-            meanwhile()
-            time.sleep(0.05)
+    finally:
+        os.close(engine)
     raise EngineError(f"the engine (pid {pid}) does not end, not even when killed. Look at: ps -p {pid} -o stat,wchan")
