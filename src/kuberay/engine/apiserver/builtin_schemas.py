@@ -24,6 +24,9 @@ DOCUMENTS = {
     "apis__discovery.k8s.io__v1": ("EndpointSlice",),
     "apis__coordination.k8s.io__v1": ("Lease",),
     "apis__apiextensions.k8s.io__v1": ("CustomResourceDefinition",),
+    "apis__batch__v1": ("Job",),
+    "apis__networking.k8s.io__v1": ("Ingress", "NetworkPolicy"),
+    "apis__rbac.authorization.k8s.io__v1": ("Role", "RoleBinding"),
 }
 """Which kinds are taken from which document."""
 

@@ -171,6 +171,37 @@ def _persistent_volume_claim(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
+def _job(obj: Object, now: datetime) -> list[Any]:
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    held = {each.get("type") for each in status.get("conditions", ()) if each.get("status") == "True"}
+    state = next((each for each in ("Complete", "Failed", "Suspended", "FailureTarget") if each in held), "Running")
+    completions = f"{status.get('succeeded', 0)}/{spec.get('completions', 1)}"
+    pod = spec.get("template", {}).get("spec", {}).get("containers", ())
+    return [
+        _name(obj),
+        state,
+        completions,
+        _age(obj, now),
+        ",".join(each.get("name", "") for each in pod),
+        ",".join(each.get("image", "") for each in pod),
+        _labels(spec.get("selector", {}).get("matchLabels")),
+    ]
+
+
+def _ingress(obj: Object, now: datetime) -> list[Any]:
+    spec = obj.get("spec", {})
+    hosts = [rule["host"] for rule in spec.get("rules", ()) if rule.get("host")]
+    addresses = obj.get("status", {}).get("loadBalancer", {}).get("ingress", ())
+    return [
+        _name(obj),
+        spec.get("ingressClassName", "<none>"),
+        _some(hosts) if hosts else "*",
+        ",".join(each.get("ip") or each.get("hostname", "") for each in addresses),
+        "80, 443" if spec.get("tls") else "80",
+        _age(obj, now),
+    ]
+
+
 NAME_AND_AGE = _columns(lambda obj, now: [_name(obj), _age(obj, now)], "Age")
 NAMESPACE = _columns(
     lambda obj, now: [_name(obj), obj.get("status", {}).get("phase", ""), _age(obj, now)], "Status", "Age"
@@ -215,6 +246,30 @@ PERSISTENT_VOLUME_CLAIM = _columns(
 CUSTOM_RESOURCE_DEFINITION = Columns(
     (NAME, Column("Created At", type="date")),
     lambda obj, now: [_name(obj), obj["metadata"].get("creationTimestamp")],
+)
+JOB = _columns(_job, "Status", "Completions", "Age", wide=("Containers", "Images", "Selector"))
+INGRESS = _columns(_ingress, "Class", "Hosts", "Address", "Ports", "Age")
+NETWORK_POLICY = _columns(
+    lambda obj, now: [
+        _name(obj),
+        _labels(obj.get("spec", {}).get("podSelector", {}).get("matchLabels")),
+        _age(obj, now),
+    ],
+    "Pod-Selector",
+    "Age",
+)
+ROLE = Columns(
+    (NAME, Column("Created At", type="date")),
+    lambda obj, now: [_name(obj), obj["metadata"].get("creationTimestamp")],
+)
+ROLE_BINDING = _columns(
+    lambda obj, now: [
+        _name(obj),
+        f"{obj.get('roleRef', {}).get('kind', '')}/{obj.get('roleRef', {}).get('name', '')}",
+        _age(obj, now),
+    ],
+    "Role",
+    "Age",
 )
 EVENT = Columns(
     (

@@ -29,14 +29,25 @@ def namespace(obj: Object) -> None:
 def pod(obj: Object) -> None:
     """A Pod's policies, probes and volumes, spelled out."""
     spec = obj.setdefault("spec", {})
+    _pod_template(spec)
+    for key, value in (("enableServiceLinks", True), ("preemptionPolicy", "PreemptLowerPriority"), ("priority", 0)):
+        spec.setdefault(key, value)
+    _tolerations(spec)
+    status = obj.setdefault("status", {})
+    status.setdefault("phase", "Pending")
+    status.setdefault("qosClass", quality_of_service(spec))
+    address = status.get("podIP")
+    if address and [one.get("ip") for one in status.get("podIPs", ())][:1] != [address]:
+        status["podIPs"] = [{"ip": address}]
+
+
+def _pod_template(spec: Object) -> None:
+    """What holds for a Pod's spec wherever it stands; the rest is added when it becomes a Pod."""
     for key, value in (
         ("restartPolicy", "Always"),
         ("dnsPolicy", "ClusterFirst"),
         ("schedulerName", "default-scheduler"),
         ("terminationGracePeriodSeconds", 30),
-        ("enableServiceLinks", True),
-        ("preemptionPolicy", "PreemptLowerPriority"),
-        ("priority", 0),
     ):
         spec.setdefault(key, value)
     spec.setdefault("securityContext", {})
@@ -45,13 +56,6 @@ def pod(obj: Object) -> None:
             _container(container)
     for volume in spec.get("volumes", ()):
         _volume(volume)
-    _tolerations(spec)
-    status = obj.setdefault("status", {})
-    status.setdefault("phase", "Pending")
-    status.setdefault("qosClass", quality_of_service(spec))
-    address = status.get("podIP")
-    if address and [one.get("ip") for one in status.get("podIPs", ())][:1] != [address]:
-        status["podIPs"] = [{"ip": address}]
 
 
 def _container(container: Object) -> None:
@@ -181,6 +185,48 @@ def persistent_volume_claim(obj: Object) -> None:
     """A claim waits until somebody binds it."""
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
     obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def job(obj: Object) -> None:
+    """A Job runs one Pod once, and finds it by labels that carry the Job's own uid."""
+    spec = obj.setdefault("spec", {})
+    for key, value in (
+        ("completionMode", "NonIndexed"),
+        ("completions", 1),
+        ("parallelism", 1),
+        ("backoffLimit", 6),
+        ("suspend", False),
+        ("manualSelector", False),
+        ("podReplacementPolicy", "TerminatingOrFailed"),
+    ):
+        spec.setdefault(key, value)
+    template = spec.setdefault("template", {})
+    _pod_template(template.setdefault("spec", {}))
+    uid = obj["metadata"].get("uid")
+    if uid and not spec["manualSelector"]:
+        name = obj["metadata"]["name"]
+        labels = template.setdefault("metadata", {}).setdefault("labels", {})
+        labels |= {"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid}
+        labels |= {"batch.kubernetes.io/job-name": name, "job-name": name}
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+
+
+def network_policy(obj: Object) -> None:
+    """Ports are TCP unless told otherwise; a policy is about incoming traffic, and outgoing when it has rules for it."""
+    spec = obj.setdefault("spec", {})
+    for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
+        for port in rule.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def role_binding(obj: Object) -> None:
+    """Users and groups belong to the group of RBAC itself, service accounts to none."""
+    obj.setdefault("roleRef", {}).setdefault("apiGroup", "rbac.authorization.k8s.io")
+    for subject in obj.get("subjects", ()):
+        if subject.get("kind") in ("User", "Group"):
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
 
 def endpoint_slice(obj: Object) -> None:

@@ -62,6 +62,16 @@ def dns_subdomain(name: str) -> str | None:
     return None
 
 
+def path_segment(name: str) -> str | None:
+    """Anything that can stand between two slashes: what roles may be called."""
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    for sign in "/%":
+        if sign in name:
+            return f"may not contain '{sign}'"
+    return None
+
+
 def metadata(meta: Object, check_name: Callable[[str], str | None]) -> Iterator[Problem]:
     """Names, labels, annotations, finalizers and owners, as every kind has them."""
     name = meta.get("name", "")
