@@ -15,14 +15,20 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kuberay.engine.node import syscalls
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NOBODY = 65534
 PROJECT = Path(__file__).parents[1]
 
 
-def run(arguments: list[str], *, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: list[str], *, timeout: float = 600, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the project's Python with `arguments` as nobody; stdout and stderr come back as one text."""
     home = tempfile.mkdtemp(prefix="kuberay-nobody-", dir="/tmp")
     os.chown(home, NOBODY, NOBODY)
@@ -32,6 +38,7 @@ def run(arguments: list[str], *, timeout: float = 600) -> subprocess.CompletedPr
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
+        **(variables or {}),
     }
     try:
         return subprocess.run(
@@ -49,9 +56,11 @@ def run(arguments: list[str], *, timeout: float = 600) -> subprocess.CompletedPr
         shutil.rmtree(home)
 
 
-def run_tests(*paths: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+def run_tests(
+    *paths: str, timeout: float = 600, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run test files as nobody."""
-    return run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *paths], timeout=timeout)
+    return run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *paths], timeout=timeout, variables=variables)
 
 
 def _drop_rights() -> None:
