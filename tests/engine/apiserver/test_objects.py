@@ -245,7 +245,8 @@ class TestListing:
 
 class TestWhatIsNotThere:
     @pytest.mark.parametrize(
-        "path", ["/api/v1/foos", "/apis/x.y/v1/foos", "/nope", "/api/v2/pods", f"{PODS}/a/nope", "/apis/batch/v1/jobs"]
+        "path",
+        ["/api/v1/foos", "/apis/x.y/v1/foos", "/nope", "/api/v2/pods", f"{PODS}/a/nope", "/apis/apps/v1/deployments"],
     )
     async def test_is_a_404_status(self, api: Api, path: str) -> None:
         await api.create(PODS, pod("a"))
@@ -304,6 +305,17 @@ class TestEvents:
             )
         assert await api.names(self.OLD, fieldSelector="involvedObject.name=pod-b") == ["b"]
         assert await api.names(self.NEW, fieldSelector="regarding.name=pod-b") == ["b"]
+
+    async def test_that_were_not_repeated_for_an_hour_are_forgotten(self, api: Api) -> None:
+        for name in ("old", "repeated"):
+            await api.create(self.OLD, {"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": "p"}})
+        api.clock.advance(3000)
+        await api.merge(f"{self.OLD}/repeated", {"count": 2, "lastTimestamp": "2026-05-01T12:50:00Z"})
+        api.clock.advance(1000)
+        for number in range(64):
+            await api.create(self.OLD, {"metadata": {"name": f"new-{number}"}, "involvedObject": {"kind": "Pod"}})
+        names = await api.names(self.OLD)
+        assert ("old" in names, "repeated" in names, len(names)) == (False, True, 65)
 
 
 class TestServices:

@@ -1,13 +1,23 @@
-"""One store of Events, two shapes: `v1`, which is stored, and `events.k8s.io/v1`, which renames most fields."""
+"""Events: one store, two shapes, and an end.
+
+`v1` is the shape that is stored; `events.k8s.io/v1` renames most of its fields. An Event that was not repeated for an
+hour is forgotten, or a machine that runs for weeks would keep every word ever said.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from kuberay.engine.apiserver import ages
 from kuberay.engine.apiserver.registry import Conversion
 
 if TYPE_CHECKING:
     from kuberay.engine.apiserver.storage import Object
+
+KEPT = timedelta(hours=1)
+SWEEP_EVERY = 64
+"""Old Events are looked for once in so many versions, not at every write."""
 
 _NEW_NAMES = {
     "involvedObject": "regarding",
@@ -30,3 +40,15 @@ def _from_stored(obj: Object) -> Object:
 
 
 EVENTS_V1 = Conversion(_to_stored, _from_stored)
+
+
+def is_old(event: Object, now: datetime) -> bool:
+    """Whether a stored Event has not been repeated for so long that it is forgotten."""
+    times = (
+        (event.get("series") or {}).get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event["metadata"].get("creationTimestamp"),
+    )
+    latest = max((moment for text in times if (moment := ages.parse(text))), default=now)
+    return now - latest > KEPT

@@ -14,7 +14,6 @@ _STEP = re.compile(
     r"|\[(?P<index>-?\d+|\*)\]"
     r"|\[\?\(\s*@(?P<key>(?:\.[^.=!\s)]+)+)\s*(?P<operator>==|!=)\s*(?P<wanted>\"[^\"]*\"|'[^']*'|[^)\s]+)\s*\)\]"
 )
-Step = "Callable[[Any], Iterator[Any]]"
 
 
 class PathError(ValueError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kuberay.engine.apiserver import custom, problems, validation
+from kuberay.engine.apiserver import custom, events, problems, validation
 from kuberay.engine.apiserver.ages import timestamp
 from kuberay.engine.apiserver.deletion import DeleteOptions, check_preconditions, is_finished, marked
 from kuberay.engine.apiserver.services import Allocator
@@ -280,6 +280,11 @@ class Objects:
     def _after_write(self, entry: Entry) -> None:
         if entry.table == custom.TABLE:
             self._registry.replace_table(custom.table_of(entry.obj), custom.kinds(entry.obj))
+        elif entry.table == "events" and entry.version % events.SWEEP_EVERY == 0:
+            now = self._clock()
+            for one in self._storage.entries("events"):
+                if events.is_old(one.obj, now):
+                    self._storage.remove("events", one.namespace, one.name)
 
     def _remove(self, entry: Entry, last: Object | None = None) -> Entry:
         """Take an object out of the storage, and its definition with it when that only waited for this."""

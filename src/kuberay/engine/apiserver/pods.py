@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.engine.apiserver.ages import timestamp
 from kuberay.engine.apiserver.answers import StreamAnswer
+from kuberay.engine.apiserver.schema import builtin_schema
 from kuberay.engine.streams import LogOptions
 from kuberay.kube.errors import BadRequest, Conflict, ServiceUnavailable, StatusDetails
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from kuberay.engine.apiserver.requests import Query
     from kuberay.engine.apiserver.storage import Object
     from kuberay.engine.streams import PodStreams
+
+
+_BINDING_SCHEMA = builtin_schema("core.v1.Binding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,13 @@ async def _continued(first: bytes | None, rest: AsyncIterator[bytes]) -> AsyncGe
 def bound(pod: Object, binding: Object, now: datetime) -> Object:
     """The Pod with its node. The Pod that is passed in stays as it is.
 
-    :raises BadRequest: a Binding that names no node, or another Pod.
+    :raises BadRequest: not a Binding, or one that names no node or another Pod.
     :raises Conflict: the Pod has a node, or is going away.
     """
     name = pod["metadata"]["name"]
+    _BINDING_SCHEMA.prune(binding)
+    if wrong := _BINDING_SCHEMA.validate(binding):
+        raise BadRequest(f"cannot be handled as a Binding: {wrong[0].field}: {wrong[0].message}")
     node = binding.get("target", {}).get("name", "")
     meta = binding.get("metadata", {})
     if meta.get("name") != name:

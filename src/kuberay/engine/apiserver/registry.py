@@ -128,10 +128,6 @@ class Registry:
         """In the order of registration: the first version of a kind is the preferred one."""
         return list(self._kinds.values())
 
-    def tables(self) -> list[Kind]:
-        """One kind for each stored table: the version that is preferred."""
-        return list({kind.table: kind for kind in reversed(self.kinds())}.values())[::-1]
-
     def replace_table(self, table: str, kinds: Iterable[Kind]) -> None:
         """Serve these kinds for a table, and no others."""
         self._kinds = {key: kind for key, kind in self._kinds.items() if kind.table != table}
