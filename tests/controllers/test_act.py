@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,7 +11,7 @@ import pytest
 from kuberay.api.core import Pod
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
-from kuberay.controllers.plan import HEAD_POD, WORKER_POD, Create, Delete
+from kuberay.controllers.plan import HEAD_POD, WORKER_POD, Create, Delete, Patch, Require, Subject
 from kuberay.kube.errors import NotFound, TransportError
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
@@ -53,6 +54,25 @@ def delete(name: str, uid: str) -> Delete:
         subject=WORKER_POD,
         scope="group wg",
         why="it is too much",
+    )
+
+
+def require(name: str) -> Require:
+    return Require(
+        resource=PODS, namespace="default", name=name, subject=Subject("friend", "Friend"), scope="friend", why="why"
+    )
+
+
+def patch(name: str, uid: str) -> Patch:
+    return Patch(
+        resource=PODS,
+        namespace="default",
+        name=name,
+        uid=uid,
+        patch={"metadata": {"annotations": {"colour": "red"}}},
+        subject=HEAD_POD,
+        scope="head",
+        why="it is blue",
     )
 
 
@@ -115,6 +135,54 @@ class TestCreating:
         outcome = await world.actor.run([[create("Not A Name")]], "u-1")
         assert outcome.done == []
         assert "Not A Name" in outcome.refusals[0].message
+
+
+class TestObjectsOfOthers:
+    async def test_one_serves_where_any_will_do_and_is_no_news(self, world: World) -> None:
+        await world.client.create(PODS, body("a", ownerReferences=[]), namespace="default")
+        outcome = await world.actor.run([[replace(create("a"), takes_any=True)]], "u-1")
+        assert [action.name for action in outcome.found] == ["a"]
+        assert list(announcements(outcome)) == []
+        assert not outcome.is_empty
+
+    async def test_one_that_an_earlier_owner_left_behind_does_not(self, world: World) -> None:
+        await world.client.create(PODS, body("a", ownerReferences=[{**OWNER, "uid": "u-0"}]), namespace="default")
+        outcome = await world.actor.run([[replace(create("a"), takes_any=True)]], "u-1")
+        assert outcome.found == []
+        assert "belongs to RayCluster rc" in outcome.refusals[0].message
+
+    async def test_one_that_is_required_is_looked_for(self, world: World) -> None:
+        await world.client.create(PODS, body("a"), namespace="default")
+        assert [action.name for action in (await world.actor.run([[require("a")]], "u-1")).found] == ["a"]
+
+    async def test_one_that_is_required_and_missing_is_told(self, world: World) -> None:
+        outcome = await world.actor.run([[require("a")]], "u-1")
+        assert outcome.refusals[0].reason == "FriendNotFound"
+        (event,) = announcements(outcome)
+        assert (event.type, event.reason, event.action) == ("Warning", "FriendNotFound", "Validate")
+        assert "default/a" in event.note
+
+
+class TestChanging:
+    async def test_what_is_changed_is_known_at_once(self, world: World) -> None:
+        pod = await world.pod("a")
+        outcome = await world.actor.run([[patch("a", pod.metadata.uid)]], "u-1")
+        (known,) = world.store
+        assert known.metadata.annotations == {"colour": "red"}
+        (event,) = announcements(outcome)
+        assert (event.reason, event.action, event.note) == ("UpdatedHeadPod", "Update", "Updated head Pod default/a")
+
+    async def test_another_one_of_that_name_stays_as_it_is(self, world: World) -> None:
+        await world.pod("a")
+        await world.actor.run([[patch("a", "another-uid")]], "u-1")
+        (known,) = world.store
+        assert known.metadata.annotations == {}
+
+    async def test_a_thing_that_is_not_announced_is_changed_in_silence(self, world: World) -> None:
+        pod = await world.pod("a")
+        quiet = Subject("head Pod", "HeadPod", is_announced=False)
+        outcome = await world.actor.run([[replace(patch("a", pod.metadata.uid), subject=quiet)]], "u-1")
+        assert list(announcements(outcome)) == []
 
 
 class TestDeleting:

@@ -1,9 +1,10 @@
 """Carrying out a plan: the only place where controllers write.
 
 Stages in order, the actions of a stage at once. What was to be true and already is counts as done: an object of ours
-under that name, an object that is gone. Every answer goes into the store, so that the next decision knows of it. A
-refusal is an answer too: it is handed back as data. Only when there is no telling (the server cannot be reached, or
-does not want to be bothered now) is the whole attempt given up, to be made again later.
+under that name, or of anybody where that will do; an object that is gone. Every answer goes into the store, so that
+the next decision knows of it. A refusal is an answer too: it is handed back as data. Only when there is no telling
+(the server cannot be reached, or does not want to be bothered now) is the whole attempt given up, to be made again
+later.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, assert_never
 
+import orjson
 import structlog
 
 from kuberay.controllers.failures import Refusal
-from kuberay.controllers.plan import Create, Delete, PatchStatus
+from kuberay.controllers.plan import Create, Delete, Patch, PatchStatus, Require
 from kuberay.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -33,6 +35,7 @@ from kuberay.kube.identity import identity
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kuberay.controllers.plan import Action
     from kuberay.kube.client import Client
     from kuberay.kube.resources import Resource
     from kuberay.kube.store import Store
@@ -55,8 +58,10 @@ class Cache:
 class Outcome:
     """What became of a plan's stages."""
 
-    done: list[Create | Delete] = field(default_factory=list)
-    refused: list[tuple[Create | Delete, str]] = field(default_factory=list)
+    done: list[Action] = field(default_factory=list)
+    found: list[Create | Require] = field(default_factory=list)
+    """Objects that somebody else made, and that serve. No cache tells of them."""
+    refused: list[tuple[Action, str]] = field(default_factory=list)
     """Actions that the server would not have, with what it said."""
     interruption: KubeError | None = None
     """Why the rest was not tried, when that is nobody's fault."""
@@ -64,7 +69,12 @@ class Outcome:
     @property
     def tried(self) -> set[str]:
         """The scopes of which something was tried."""
-        return {action.scope for action in self.done} | self.refused_scopes
+        return {action.scope for action in (*self.done, *self.found)} | self.refused_scopes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all came of it."""
+        return not (self.done or self.found or self.refused)
 
     @property
     def refused_scopes(self) -> set[str]:
@@ -80,16 +90,40 @@ class Outcome:
         ]
 
 
-def refusal_reason(action: Create | Delete) -> str:
+def refusal_reason(action: Action) -> str:
     """The reason of the condition `ReplicaFailure`: `FailedCreateWorkerPod`."""
-    verb = "Create" if isinstance(action, Create) else "Delete"
-    return f"Failed{verb}{action.subject.trouble or action.subject.topic}"
+    what = action.subject.trouble or action.subject.topic
+    match action:
+        case Create():
+            return f"FailedCreate{what}"
+        case Patch():
+            return f"FailedUpdate{what}"
+        case Delete():
+            return f"FailedDelete{what}"
+        case Require():
+            return f"{what}NotFound"
+        case _:
+            assert_never(action)
 
 
-def refusal_message(action: Create | Delete, said: str) -> str:
+def refusal_message(action: Action, said: str) -> str:
     """What could not be done, and what the server said to it."""
-    verb = "create" if isinstance(action, Create) else "delete"
-    return f"Failed to {verb} {action.subject.noun} {action.namespace}/{action.name}: {said}"
+    return f"Failed to {verb(action).lower()} {action.subject.noun} {action.namespace}/{action.name}: {said}"
+
+
+def verb(action: Action) -> str:
+    """What an action does, as events name it."""
+    match action:
+        case Create():
+            return "Create"
+        case Patch():
+            return "Update"
+        case Delete():
+            return "Delete"
+        case Require():
+            return "Find"
+        case _:
+            assert_never(action)
 
 
 class Actor:
@@ -103,7 +137,7 @@ class Actor:
         self._caches = caches
         self._free = asyncio.Semaphore(concurrency)
 
-    async def run(self, stages: Sequence[Sequence[Create | Delete]], owner_uid: str) -> Outcome:
+    async def run(self, stages: Sequence[Sequence[Action]], owner_uid: str) -> Outcome:
         """Carry out stages until one of them does not wholly succeed.
 
         :param owner_uid: of the object on whose behalf this is done; a name that somebody else has is a refusal.
@@ -138,16 +172,24 @@ class Actor:
         log.info("wrote status", why=action.why)
         cache.store.wrote(written)
 
-    async def _attempt(self, action: Create | Delete, owner_uid: str, outcome: Outcome) -> None:
+    async def _attempt(self, action: Action, owner_uid: str, outcome: Outcome) -> None:
         async with self._free:
             if outcome.interruption is not None or action.scope in outcome.refused_scopes:
                 return  # what was refused to one would be refused to the next
             try:
                 match action:
                     case Create():
-                        await self._create(action, owner_uid)
+                        is_ours = await self._create(action, owner_uid)
+                        (outcome.done if is_ours else outcome.found).append(action)
+                    case Require():
+                        await self._client.get(action.resource, action.name, namespace=action.namespace)
+                        outcome.found.append(action)
+                    case Patch():
+                        await self._patch(action)
+                        outcome.done.append(action)
                     case Delete():
                         await self._delete(action)
+                        outcome.done.append(action)
                     case _:
                         assert_never(action)
             except _PASSING as error:
@@ -156,38 +198,58 @@ class Actor:
                 self._refused(action, str(error), outcome)
             except NameTaken as error:
                 self._refused(action, str(error), outcome)
-            else:
-                outcome.done.append(action)
 
-    def _refused(self, action: Create | Delete, said: str, outcome: Outcome) -> None:
+    def _refused(self, action: Action, said: str, outcome: Outcome) -> None:
         log.warning("refused", what=refusal_message(action, said), why=action.why)
         outcome.refused.append((action, said))
 
-    async def _create(self, action: Create, owner_uid: str) -> None:
+    async def _create(self, action: Create, owner_uid: str) -> bool:
+        """Make an object, or find that it is there; tells whether it is ours."""
         cache = self._caches[action.resource]
         try:
             made = await self._client.create(action.resource, action.body, namespace=action.namespace, type=cache.type)
         except AlreadyExists:
-            made = await self._existing(action, owner_uid)
+            made = await self._existing(action)
             if made is None:
-                return
+                return True
+            owner = made.metadata.controller
+            if owner is None or owner.uid != owner_uid:
+                if action.takes_any and not _is_left_over(action, owner):
+                    return False
+                belongs = f"belongs to {owner.kind} {owner.name}" if owner is not None else "has no owner"
+                raise NameTaken(
+                    f"the name is taken: {action.resource.kind} {action.name} exists already and {belongs}"
+                ) from None
         else:
             log.info("created", what=action.subject.noun, name=action.name, why=action.why)
         cache.store.wrote(made)
+        return True
 
-    async def _existing(self, action: Create, owner_uid: str) -> Any:
-        """The object that has the name already, if it is the one we meant; `None` when it is gone again."""
+    async def _existing(self, action: Create) -> Any:
+        """The object that has the name already; `None` when it is gone again."""
         try:
-            found = await self._client.get(
+            return await self._client.get(
                 action.resource, action.name, namespace=action.namespace, type=self._caches[action.resource].type
             )
         except NotFound:
             return None
-        owner = found.metadata.controller
-        if owner is None or owner.uid != owner_uid:
-            belongs = f"belongs to {owner.kind} {owner.name}" if owner is not None else "has no owner"
-            raise NameTaken(f"the name is taken: {action.resource.kind} {action.name} exists already and {belongs}")
-        return found
+
+    async def _patch(self, action: Patch) -> None:
+        """Change an object. One that is gone, or another one by now, has no need of it."""
+        cache = self._caches[action.resource]
+        metadata = {**action.patch.get("metadata", {}), "uid": action.uid}
+        try:
+            written = await self._client.patch(
+                action.resource,
+                action.name,
+                {**action.patch, "metadata": metadata},
+                namespace=action.namespace,
+                type=cache.type,
+            )
+        except (NotFound, Conflict):
+            return
+        log.info("changed", what=action.subject.noun, name=action.name, why=action.why)
+        cache.store.wrote(written)
 
     async def _delete(self, action: Delete) -> None:
         cache = self._caches[action.resource]
@@ -205,6 +267,12 @@ class Actor:
         known = cache.store.get(action.namespace, action.name)
         if known is not None and identity(known).uid == action.uid:
             cache.store.deleted(known)
+
+
+def _is_left_over(action: Create, owner: Any) -> bool:
+    """Whether an object belonged to an earlier object of our owner's name: it is about to go, and serves nobody."""
+    ours = orjson.loads(action.body)["metadata"]["ownerReferences"][0]
+    return owner is not None and (owner.kind, owner.name) == (ours["kind"], ours["name"])
 
 
 class NameTaken(Exception):

@@ -4,38 +4,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kuberay.controllers.plan import Create, EmitEvent
+from kuberay.controllers.act import verb
+from kuberay.controllers.plan import Create, EmitEvent, Patch, Require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kuberay.controllers.act import Outcome
-    from kuberay.controllers.plan import Delete
+    from kuberay.controllers.plan import Action
 
 _MOST_NAMES = 12
 
 
 def announcements(outcome: Outcome) -> Iterator[EmitEvent]:
     """Events for what a plan did and for what it was refused."""
-    yield from _grouped(((action, "") for action in outcome.done), "Normal")
+    yield from _grouped(((action, "") for action in outcome.done if action.subject.is_announced), "Normal")
     yield from _grouped(outcome.refused, "Warning")
 
 
-def _grouped(actions: Iterable[tuple[Create | Delete, str]], kind: str) -> Iterator[EmitEvent]:
+def _grouped(actions: Iterable[tuple[Action, str]], kind: str) -> Iterator[EmitEvent]:
     """One event per reason; in it, one sentence for all things with the same explanation."""
-    reasons: dict[tuple[str, str], dict[str, list[Create | Delete]]] = {}
+    reasons: dict[tuple[str, str], dict[str, list[Action]]] = {}
     for action, said in actions:
-        explanation = said or ("" if isinstance(action, Create) else action.why)
-        verb = "Create" if isinstance(action, Create) else "Delete"
-        reason = f"{verb}d{action.subject.topic}" if kind == "Normal" else f"FailedTo{verb}{action.subject.topic}"
-        reasons.setdefault((reason, verb), {}).setdefault(explanation, []).append(action)
-    for (reason, verb), sentences in reasons.items():
-        start = f"{verb}d" if kind == "Normal" else f"Failed to {verb.lower()}"
-        note = ". ".join(_sentence(start, group, explanation) for explanation, group in sentences.items())
-        yield EmitEvent(type="Normal" if kind == "Normal" else "Warning", reason=reason, action=verb, note=note)
+        explanation = said or ("" if isinstance(action, Create | Patch) else action.why)
+        reasons.setdefault((_reason(action, kind), _action(action)), {}).setdefault(explanation, []).append(action)
+    for (reason, what), sentences in reasons.items():
+        note = ". ".join(_sentence(kind, group, explanation) for explanation, group in sentences.items())
+        yield EmitEvent(type="Normal" if kind == "Normal" else "Warning", reason=reason, action=what, note=note)
 
 
-def _sentence(start: str, group: list[Create | Delete], explanation: str) -> str:
+def _reason(action: Action, kind: str) -> str:
+    if isinstance(action, Require):
+        return f"{action.subject.topic}NotFound"
+    return (
+        f"{verb(action)}d{action.subject.topic}"
+        if kind == "Normal"
+        else f"FailedTo{verb(action)}{action.subject.topic}"
+    )
+
+
+def _action(action: Action) -> str:
+    return "Validate" if isinstance(action, Require) else verb(action)
+
+
+def _sentence(kind: str, group: list[Action], explanation: str) -> str:
+    start = f"{verb(group[0])}d" if kind == "Normal" else f"Failed to {verb(group[0]).lower()}"
     noun = group[0].subject.noun
     names = [f"{action.namespace}/{action.name}" for action in group]
     if len(names) == 1:

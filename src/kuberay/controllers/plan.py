@@ -29,12 +29,17 @@ class Subject:
     """In a reason: `HeadPod`."""
     trouble: str | None = None
     """In the reason of a condition, where that is another: `AllPods`."""
+    is_announced: bool = True
+    """Whether a success is worth an event. KubeRay's users are used to silence about some things."""
 
 
 HEAD_POD = Subject("head Pod", "HeadPod")
 WORKER_POD = Subject("worker Pod", "WorkerPod")
 ANY_POD = Subject("Pod", "Pod", "AllPods")
 SERVICE = Subject("service", "Service")
+SERVICE_ACCOUNT = Subject("service account", "ServiceAccount")
+ROLE = Subject("role", "Role")
+ROLE_BINDING = Subject("role binding", "RoleBinding")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,34 @@ class Create:
     subject: Subject
     scope: str
     """What has to wait when this fails: `service`, `head`, or a worker group."""
+    why: str
+    takes_any: bool = False
+    """Whether an object that somebody else made under this name serves as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Require:
+    """Make sure that an object exists which is not ours to make."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    subject: Subject
+    scope: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """Change one particular object. `patch` is a JSON merge patch."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    patch: Mapping[str, Any]
+    subject: Subject
+    scope: str
     why: str
 
 
@@ -64,6 +97,9 @@ class Delete:
     why: str
     is_fenced: bool = False
     """Whether it is right only if no newer fact is still on its way to us: a healthy Pod goes, chosen by counting."""
+
+
+Action = Create | Require | Patch | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +130,7 @@ class EmitEvent:
 class Plan:
     """Everything to be done about one object now. An empty plan is a settled object."""
 
-    stages: tuple[tuple[Create | Delete, ...], ...] = ()
+    stages: tuple[tuple[Action, ...], ...] = ()
     status: PatchStatus | None = None
     events: tuple[EmitEvent, ...] = ()
     held: frozenset[str] = frozenset()
@@ -103,7 +139,7 @@ class Plan:
     """Seconds after which time alone may have changed what is to be done."""
 
     @property
-    def actions(self) -> list[Create | Delete]:
+    def actions(self) -> list[Action]:
         """The actions of all stages, in order."""
         return [action for stage in self.stages for action in stage]
 

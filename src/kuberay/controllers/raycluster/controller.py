@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kuberay.controllers.act import Outcome
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
-    from kuberay.controllers.plan import Create, Plan
+    from kuberay.controllers.plan import Action, Plan
     from kuberay.kube.client import Client
     from kuberay.kube.identity import Key
     from kuberay.kube.recorder import Recorder
@@ -163,7 +163,7 @@ class RayClusterController:
         self._emit(cluster, announcements(outcome))
         if outcome.interruption is not None:
             raise outcome.interruption
-        has_acted = bool(outcome.done or outcome.refused)
+        has_acted = not outcome.is_empty
         has_told, wait = await self._tell(seen, plan, memory, is_outdated=has_acted or is_settled)
         if has_acted or has_told or is_settled:
             return Result(requeue_after=0.0)
@@ -191,9 +191,7 @@ class RayClusterController:
             self._emit(seen.cluster, [EmitEvent(type="Warning", reason="InternalError", action="Reconcile", note=note)])
             raise
 
-    async def _fenced(
-        self, seen: Seen, plan: Plan, memory: _Memory
-    ) -> tuple[Sequence[Sequence[Create | Delete]], bool]:
+    async def _fenced(self, seen: Seen, plan: Plan, memory: _Memory) -> tuple[Sequence[Sequence[Action]], bool]:
         """The stages that may be carried out, and whether something was left out for want of fresh knowledge.
 
         The cache of clusters can be newer than that of Pods: then a smaller number of replicas is known, and Pods that

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from kuberay.api.core import Pod
     from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.plan import Action
     from kuberay.controllers.raycluster.observe import Seen
 
 SERVICE_SCOPE = "service"
@@ -117,15 +118,15 @@ class _Draft:
         self._options = options
         self._now = now
         self._live_heads = [pod for pod in seen.heads if not pod.is_leaving]
-        self._deletes: list[Create | Delete] = []
-        self._service: list[Create | Delete] = []
-        self._head: list[Create | Delete] = []
-        self._workers: list[Create | Delete] = []
+        self._deletes: list[Action] = []
+        self._service: list[Action] = []
+        self._head: list[Action] = []
+        self._workers: list[Action] = []
         self._waits = [] if options.resync is None else [options.resync]
         self.held: set[str] = set()
 
     @property
-    def stages(self) -> tuple[tuple[Create | Delete, ...], ...]:
+    def stages(self) -> tuple[tuple[Action, ...], ...]:
         """Deletes first, because what they free may be needed; then the Service, the head, the workers."""
         return tuple(tuple(stage) for stage in (self._deletes, self._service, self._head, self._workers) if stage)
 
