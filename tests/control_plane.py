@@ -24,6 +24,8 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from kuberay.engine.node import syscalls
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -157,7 +159,14 @@ def _kubeconfig(plane: ControlPlane) -> dict[str, object]:
 @contextlib.contextmanager
 def _running(log: Path, program: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
-        process = subprocess.Popen([str(program), *arguments], stdout=output, stderr=output, start_new_session=True)
+        # It dies with us even when we are killed: a test run that is cut off leaves nothing behind.
+        process = subprocess.Popen(
+            [str(program), *arguments],
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            preexec_fn=syscalls.die_with_parent,
+        )
     try:
         yield process
     finally:
