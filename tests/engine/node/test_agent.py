@@ -226,6 +226,7 @@ class TestTermination:
     async def test_a_container_can_finish_within_its_grace_period(self, cluster: Cluster) -> None:
         await cluster.run("p", "trap 'sleep 0.2; exit 5' TERM; echo up; while :; do sleep 0.05; done")
         pod = await cluster.until("p", is_ready)
+        await cluster.until_printed("p", "up")
         watching = asyncio.create_task(_last_state(cluster, "p"))
         await cluster.client.delete(PODS, "p", namespace="default", uid=pod["metadata"]["uid"])
         await cluster.until_gone("p")
@@ -239,14 +240,15 @@ class TestTermination:
 
     async def test_the_hook_runs_first(self, cluster: Cluster) -> None:
         hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo hook > /proc/1/fd/1; touch /tmp/hooked"]}}}
-        script = "trap 'ls /tmp; exit' TERM; while :; do sleep 0.05; done"
+        script = "trap 'ls /tmp; exit' TERM; echo up; while :; do sleep 0.05; done"
         await cluster.run("p", script, container={"lifecycle": hook})
         pod = await cluster.until("p", is_ready)
+        await cluster.until_printed("p", "up")
         following = asyncio.create_task(cluster.logs("p", follow=True))
         await asyncio.sleep(0)
         await cluster.client.delete(PODS, "p", namespace="default", uid=pod["metadata"]["uid"])
         await cluster.until_gone("p")
-        assert await following == "hook\nhooked\n"
+        assert await following == "up\nhook\nhooked\n"
 
     async def test_a_pod_that_is_gone_at_once_is_killed_at_once(self, cluster: Cluster) -> None:
         await cluster.run("p", "trap '' TERM; while :; do sleep 0.05; done")
@@ -366,9 +368,10 @@ class TestWhenTheEngineComesBack:
     async def test_stopping_lets_containers_finish(self, cluster: Cluster, tmp_path: Any) -> None:
         volumes = [{"name": "out", "hostPath": {"path": str(tmp_path)}}]
         container = {"volumeMounts": [{"name": "out", "mountPath": "/out"}]}
-        script = "trap 'touch /out/finished; exit' TERM; while :; do sleep 0.05; done"
+        script = "trap 'touch /out/finished; exit' TERM; echo up; while :; do sleep 0.05; done"
         await cluster.run("p", script, container=container, volumes=volumes)
         await cluster.until("p", is_ready)
+        await cluster.until_printed("p", "up")
         await cluster.restart()
         assert (tmp_path / "finished").exists()
 
