@@ -1,27 +1,30 @@
-"""The process around the controllers: health, readiness, log, and a clean end."""
+"""What stands around the controllers: health, readiness, metrics, leading, and a clean end."""
 
 from __future__ import annotations
 
 import asyncio
-import io
-import json
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
-import structlog
 
 from kuberay.api.gates import FeatureGates
+from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.controllers.options import ControllerOptions
 from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
 from kuberay.kube.client import Client
+from kuberay.kube.election import LeaseLost
+from kuberay.kube.leadership import Leadership
+from kuberay.kube.metrics import Metrics
+from kuberay.kube.resources import PODS
 from kuberay.operator import health
-from kuberay.operator.logs import LogFormat, configure
-from kuberay.operator.main import run
+from kuberay.operator.main import Operator, run
 from kuberay.operator.settings import Settings, from_environment
+from tests.build.clusters import cluster
 from tests.controllers.embedded import embedded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 
 async def get(address: str, path: str) -> tuple[int, str]:
@@ -32,16 +35,18 @@ async def get(address: str, path: str) -> tuple[int, str]:
 class TestHealth:
     async def test_it_tells_what_is_waited_for(self) -> None:
         waiting = ["caches are being filled"]
-        async with health.serving("127.0.0.1:0", lambda: waiting) as address:
+        async with health.serving("127.0.0.1:0", health.probes(lambda: waiting)) as address:
             assert await get(address, "/healthz") == (200, "ok")
             assert await get(address, "/readyz") == (503, "caches are being filled")
             waiting.clear()
             assert await get(address, "/readyz") == (200, "ok")
+            assert await get(address, "/healthz/healthz") == (200, "ok")
+            assert await get(address, "/readyz/readyz") == (200, "ok")
 
-    @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:", "127.0.0.1:http"])
+    @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:80800"])
     async def test_an_address_that_cannot_be_read_says_so(self, address: str) -> None:
         with pytest.raises(ValueError, match="host:port is wanted"):
-            async with health.serving(address, list):
+            async with health.serving(address, {}):
                 pass
 
 
@@ -67,7 +72,7 @@ class TestStopping:
 
     async def test_a_health_address_that_is_taken_is_an_error(self) -> None:
         client, _ = await embedded()
-        async with health.serving("127.0.0.1:0", list) as address:
+        async with health.serving("127.0.0.1:0", {}) as address:
             with pytest.raises(OSError, match="address already in use"):
                 await run(client, Settings(health_address=address), stop=asyncio.Event())
 
@@ -80,37 +85,109 @@ async def test_a_gate_that_cannot_be_closed_yet_is_refused(gate: str) -> None:
         await run(client, settings, stop=asyncio.Event())
 
 
-class TestLog:
-    @pytest.fixture(autouse=True)
-    def restored(self) -> Iterator[None]:
-        yield
-        structlog.reset_defaults()
+class Chosen(Leadership):
+    """A leader by decree."""
 
-    def test_a_line_is_an_object_with_kuberays_field_names(self) -> None:
-        stream = io.StringIO()
-        configure(LogFormat.JSON, stream=stream)
-        structlog.get_logger("kuberay").info("created", what="head Pod", why="the cluster has no head Pod")
-        line = json.loads(stream.getvalue())
-        assert line.pop("ts").endswith("Z")
-        assert line == {
-            "level": "info",
-            "msg": "created",
-            "what": "head Pod",
-            "why": "the cluster has no head Pod",
-        }
+    def __init__(self) -> None:
+        self.has_won, self.has_lost = asyncio.Event(), asyncio.Event()
+        self.version = "1"
 
-    def test_a_failure_brings_its_trace(self) -> None:
-        stream = io.StringIO()
-        configure(LogFormat.JSON, stream=stream)
-        try:
-            raise ValueError("no")
-        except ValueError:
-            structlog.get_logger("kuberay").exception("failed")
-        assert "ValueError: no" in json.loads(stream.getvalue())["exception"]
+    async def won(self) -> str:
+        await self.has_won.wait()
+        return self.version
 
-    def test_a_line_for_people(self) -> None:
-        stream = io.StringIO()
-        configure(LogFormat.CONSOLE, stream=stream)
-        structlog.get_logger("kuberay").info("created", what="head Pod")
-        assert "created" in stream.getvalue()
-        assert "head Pod" in stream.getvalue()
+    async def lost(self) -> str:
+        await self.has_lost.wait()
+        return "it was taken away"
+
+    @property
+    def holds(self) -> bool:
+        return self.has_won.is_set() and not self.has_lost.is_set()
+
+
+class TestLeading:
+    SETTINGS = Settings(health_address=None, controllers=ControllerOptions(status_delay=0.0))
+
+    async def test_a_standby_knows_everything_and_writes_nothing(self) -> None:
+        client, transport = await embedded()
+        await client.create(RAY_CLUSTERS, cluster().to_dict(), namespace="default")
+        transport.writes.clear()
+        leadership, stop = Chosen(), asyncio.Event()
+        operator = Operator(client, self.SETTINGS, leadership=leadership)
+        running = asyncio.create_task(operator.run(stop))
+        await until(lambda: not operator.not_ready())
+        assert transport.writes == []
+        assert not operator.leads
+        stop.set()
+        await running
+        assert transport.writes == []
+
+    async def test_it_begins_to_work_when_it_has_won(self) -> None:
+        client, _ = await embedded()
+        await client.create(RAY_CLUSTERS, cluster().to_dict(), namespace="default")
+        leadership, stop = Chosen(), asyncio.Event()
+        operator = Operator(client, self.SETTINGS, leadership=leadership)
+        running = asyncio.create_task(operator.run(stop))
+        await until(lambda: not operator.not_ready())
+        leadership.has_won.set()
+        await until(lambda: len(operator.controllers[0].pods) > 0)
+        stop.set()
+        await running
+
+    async def test_it_does_not_act_on_caches_that_are_older_than_its_lease(self) -> None:
+        client, transport = await embedded()
+        await client.create(RAY_CLUSTERS, cluster().to_dict(), namespace="default")
+        leadership, stop = Chosen(), asyncio.Event()
+        operator = Operator(client, self.SETTINGS, leadership=leadership)
+        running = asyncio.create_task(operator.run(stop))
+        await until(lambda: not operator.not_ready())
+        transport.writes.clear()
+        transport.reads.clear()
+        later = await client.create(
+            PODS,
+            {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+            namespace="default",
+        )
+        leadership.version = later["metadata"]["resourceVersion"]
+        leadership.has_won.set()
+        await until(lambda: len(transport.writes) > 1)
+        listed = [request.path for request in transport.reads]
+        assert any(path.endswith("/pods") for path in listed)
+        stop.set()
+        await running
+
+    async def test_whoever_loses_stops_at_once(self) -> None:
+        client, _ = await embedded()
+        leadership = Chosen()
+        operator = Operator(client, self.SETTINGS, leadership=leadership)
+        running = asyncio.create_task(operator.run(asyncio.Event()))
+        leadership.has_won.set()
+        await until(lambda: not operator.not_ready())
+        leadership.has_lost.set()
+        with pytest.raises(LeaseLost, match="it was taken away"):
+            await running
+
+
+class TestMetrics:
+    async def test_they_are_served_under_controller_runtimes_names(self) -> None:
+        client, _ = await embedded()
+        metrics, stop = Metrics(), asyncio.Event()
+        settings = Settings(health_address=None, cluster_metrics=True)
+        operator = Operator(client, settings, leadership=Chosen(), metrics=metrics)
+        running = asyncio.create_task(operator.run(stop))
+        await until(lambda: not operator.not_ready())
+        async with health.serving("127.0.0.1:0", health.measurements(metrics)) as address:
+            status, text = await get(address, "/metrics")
+        assert status == 200
+        assert 'workqueue_depth{controller="raycluster",name="raycluster",priority="0"} 0.0' in text
+        assert 'controller_runtime_max_concurrent_reconciles{controller="raycluster"} 8.0' in text
+        assert 'leader_election_master_status{name="ray-operator-leader"} 0.0' in text
+        stop.set()
+        await running
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 (what is waited for happens in other tasks)
+            await asyncio.sleep(0.005)

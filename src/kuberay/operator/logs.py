@@ -1,20 +1,32 @@
-"""How the operator's log is written: one JSON object a line, or a line for people.
+"""How the operator's log is written: one JSON object a line, or a line for people; to standard output and to a file.
 
-Field names are those of KubeRay's log (`level`, `ts`, `msg`), so that what collects it goes on working.
+Field names are those of KubeRay's log (`level`, `ts`, `logger`, `msg`, `reconcileID`, `namespace`, `name`, the kind),
+so that what collects it goes on working. What libraries log through `logging` comes out the same way.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TextIO
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import orjson
 import structlog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping
+
     from structlog.typing import Processor
+
+_LARGEST = 500 * 2**20
+_FILES = 10
+_OLDEST = 30 * 86400.0
+_KINDS = {"raycluster": "RayCluster"}
+"""Which kind a controller works on; its objects are logged under that name."""
 
 
 class LogFormat(StrEnum):
@@ -24,27 +36,155 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
-def configure(format: LogFormat = LogFormat.JSON, *, level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Set up the log of this process. Libraries that use the standard `logging` are quiet below warnings."""
+class Sink(Protocol):
+    """Somewhere that lines go."""
+
+    def write(self, line: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+def configure(
+    format: LogFormat = LogFormat.JSON,
+    *,
+    level: int = logging.INFO,
+    stream: TextIO | None = None,
+    file: str = "",
+    file_format: LogFormat = LogFormat.JSON,
+) -> Callable[[], None]:
+    """Set up the log of this process; returns what closes the file, for when nothing will be logged any more.
+
+    :param file: a file to log into as well, from level info on.
+    :raises OSError: the file cannot be written.
+    """
     stream = stream if stream is not None else sys.stdout
-    processors: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-        structlog.processors.format_exc_info,
-    ]
-    if format is LogFormat.JSON:
-        processors += [structlog.processors.EventRenamer("msg"), _json]
-    else:
-        processors += [structlog.dev.ConsoleRenderer(colors=stream.isatty(), timestamp_key="ts")]
+    outputs = [_Output(stream, _renderer(format, colors=stream.isatty()), level)]
+    rotated = RotatedFile(file) if file else None
+    if rotated is not None:
+        outputs.append(_Output(rotated, _renderer(file_format, colors=False), max(level, logging.INFO)))
     structlog.configure(
-        processors=processors,
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            structlog.processors.format_exc_info,
+            _in_kuberays_words,
+            _whole,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=lambda *names: _Logger(names[0] if names else "", outputs),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=max(level, logging.WARNING), stream=stream, format="%(message)s", force=True)
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[_FromLibraries()], force=True)
+    return rotated.close if rotated is not None else lambda: None
+
+
+class RotatedFile(RotatingFileHandler):
+    """A file that is put aside when it grows too large; a few old ones are kept, and not for ever.
+
+    A line that cannot be written, because the disk is full say, is lost and told of on standard error.
+    """
+
+    def __init__(
+        self, path: str, *, largest: int = _LARGEST, files: int = _FILES, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
+        self._path = Path(path)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(path, maxBytes=largest, backupCount=files, encoding="utf-8")
+        self.terminator = ""
+        self._forget()
+
+    def write(self, line: str) -> None:
+        """Add a line."""
+        self.emit(logging.LogRecord("", logging.INFO, "", 0, line, None, None))
+
+    def doRollover(self) -> None:
+        super().doRollover()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Remove old files that are too old."""
+        for old in self._path.parent.glob(f"{self._path.name}.*"):
+            if self._clock() - old.stat().st_mtime > _OLDEST:
+                old.unlink()
+
+
+class _Output:
+    def __init__(self, sink: Sink, render: Processor, level: int) -> None:
+        self._sink = sink
+        self._render = render
+        self._level = level
+
+    def write(self, level: int, event: MutableMapping[str, Any]) -> None:
+        if level >= self._level:
+            self._sink.write(f"{self._render(None, '', dict(event))!s}\n")
+            self._sink.flush()
+
+
+class _Logger:
+    """What structlog hands finished events to."""
+
+    def __init__(self, name: str, outputs: list[_Output]) -> None:
+        self.name = name
+        self._outputs = outputs
+
+    def _at(self, level: int, event: MutableMapping[str, Any]) -> None:
+        for output in self._outputs:
+            output.write(level, event)
+
+    def debug(self, event: MutableMapping[str, Any]) -> None:
+        self._at(logging.DEBUG, event)
+
+    def info(self, event: MutableMapping[str, Any]) -> None:
+        self._at(logging.INFO, event)
+
+    def warning(self, event: MutableMapping[str, Any]) -> None:
+        self._at(logging.WARNING, event)
+
+    def error(self, event: MutableMapping[str, Any]) -> None:
+        self._at(logging.ERROR, event)
+
+    critical = exception = error
+
+
+class _FromLibraries(logging.Handler):
+    """Passes on what is logged in the standard way."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger(record.name)
+        log.log(record.levelno, record.getMessage(), exc_info=record.exc_info)
+
+
+def _in_kuberays_words(logger: Any, _: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Name the object and the attempt as controller-runtime does."""
+    if logger.name:
+        event["logger"] = logger.name
+    key = event.pop("object", None)
+    if isinstance(key, str):
+        namespace, _, name = key.rpartition("/")
+        if "name" in event:
+            event["target"] = event["name"]  # of what is made or removed; `name` is whom it is for
+        event["namespace"], event["name"] = namespace, name
+        kind = _KINDS.get(event.get("controller", ""))
+        if kind is not None:
+            event[kind] = {"name": name, "namespace": namespace}
+    if (attempt := event.pop("reconcile_id", None)) is not None:
+        event["reconcileID"] = attempt
+    return event
+
+
+def _whole(_: Any, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[MutableMapping[str, Any]], dict[str, Any]]:
+    """Hand over the event as it is: each output renders it in its own way."""
+    return (event,), {}
+
+
+def _renderer(format: LogFormat, *, colors: bool) -> Processor:
+    if format is LogFormat.CONSOLE:
+        return structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="ts")
+    return _json
 
 
 def _json(_: Any, __: str, event: Any) -> str:
+    event = {"level": event.pop("level", ""), "ts": event.pop("ts", ""), "msg": event.pop("event", ""), **event}
     return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()

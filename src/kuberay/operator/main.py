@@ -13,59 +13,127 @@ import structlog
 
 from kuberay import __version__
 from kuberay.api.gates import Gate
-from kuberay.controllers.raycluster.controller import NAME, RayClusterController
+from kuberay.controllers.raycluster.controller import REPORTER, RayClusterController
+from kuberay.kube.election import LeaseLost
+from kuberay.kube.metrics import Metrics
 from kuberay.kube.recorder import Recorder
 from kuberay.operator import health
+from kuberay.operator.cluster_metrics import ClusterMetrics
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from kuberay.kube.client import Client
+    from kuberay.kube.leadership import Leadership
     from kuberay.operator.settings import Settings
+
+LEASE = "ray-operator-leader"
 
 _ALWAYS_ON = (Gate.RAY_CLUSTER_STATUS_CONDITIONS, Gate.RAY_MULTI_HOST_INDEXING)
 _LAST_EVENTS = 5.0
 """Seconds that the events of the last pass may take to be sent."""
+_HEAD_START = 0.5
+"""Seconds that the election has before caches are filled: caches that are younger than the lease need no proof."""
 
 log = structlog.get_logger(__name__)
 
 
-async def run(client: Client, settings: Settings, *, stop: asyncio.Event) -> None:
-    """Work on RayClusters until `stop` is set; then finish what is under way and return.
+class Operator:
+    """The controllers of one process and what they share.
 
-    The client stays open: it belongs to the caller.
-
-    :raises OSError: the health address cannot be listened on.
+    :param client: stays open: it belongs to the caller.
+    :param leadership: who leads, when there may be several operators: caches are filled at once, so that a standby is
+        warm, and nothing is written before this process leads. Without it, this operator takes itself for the only one.
     :raises ValueError: a setting asks for what this version cannot do.
     """
-    for gate in _ALWAYS_ON:
-        if gate not in settings.controllers.gates:
-            raise ValueError(f"feature gate {gate} cannot be switched off yet")
-    recorder = Recorder(client, NAME)
-    controllers = [
-        RayClusterController(
-            client,
-            recorder,
-            settings.controllers,
-            namespace=namespace,
-            workers=settings.reconcile_concurrency,
-        )
-        for namespace in settings.watch_namespaces or (None,)
-    ]
 
-    def not_ready() -> list[str]:
-        waiting = [] if all(each.is_synced for each in controllers) else ["caches are being filled"]
-        return waiting + [problem for each in controllers for problem in each.problems]
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        *,
+        leadership: Leadership | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        for gate in _ALWAYS_ON:
+            if gate not in settings.controllers.gates:
+                raise ValueError(f"feature gate {gate} cannot be switched off yet")
+        self._settings = settings
+        self._leadership = leadership
+        self._metrics = metrics or Metrics()
+        self._recorder = Recorder(client, REPORTER)
+        self.controllers = [
+            RayClusterController(
+                client,
+                self._recorder,
+                settings.controllers,
+                namespace=namespace,
+                workers=settings.reconcile_concurrency,
+                metrics=self._metrics,
+            )
+            for namespace in settings.watch_namespaces or (None,)
+        ]
+        if leadership is not None:
+            self._metrics.follow_leadership(LEASE, lambda: leadership.holds)
+        if settings.cluster_metrics:
+            ClusterMetrics(self._metrics, (each.clusters for each in self.controllers), leads=lambda: self.leads)
 
-    async with AsyncExitStack() as stack:
-        if settings.health_address is not None:
-            address = await stack.enter_async_context(health.serving(settings.health_address, not_ready))
-            log.info("serving health", address=address)
-        log.info("operator started", version=__version__, namespaces=list(settings.watch_namespaces) or "all")
+    @property
+    def leads(self) -> bool:
+        """Whether this process may write."""
+        return self._leadership is None or self._leadership.holds
+
+    def not_ready(self) -> list[str]:
+        """What the operator still waits for. A standby whose caches are filled is ready: it could take over."""
+        waiting = [] if all(each.is_synced for each in self.controllers) else ["caches are being filled"]
+        return waiting + [problem for each in self.controllers for problem in each.problems]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set; then finish what is under way and return.
+
+        :raises OSError: an address cannot be listened on.
+        :raises LeaseLost: another process may lead by now; whatever was under way is abandoned.
+        """
+        async with AsyncExitStack() as stack:
+            for address, answers in (
+                (self._settings.health_address, health.probes(self.not_ready)),
+                (self._settings.metrics_address, health.measurements(self._metrics)),
+            ):
+                if address is not None:
+                    taken = await stack.enter_async_context(health.serving(address, answers))
+                    log.info("serving", address=taken, paths=", ".join(answers))
+            namespaces = list(self._settings.watch_namespaces) or "all"
+            log.info("operator started", version=__version__, namespaces=namespaces)
+            if self._leadership is None:
+                await self._work(stop)
+            else:
+                await self._work_while_leading(stop, self._leadership)
+            log.info("operator stopped")
+
+    async def _work_while_leading(self, stop: asyncio.Event, leadership: Leadership) -> None:
         async with asyncio.TaskGroup() as group:
-            recording = group.create_task(recorder.run())
-            working = [group.create_task(controller.run(stop)) for controller in controllers]
+            losing = group.create_task(leadership.lost())
+            winning, stopping = group.create_task(leadership.won()), group.create_task(stop.wait())
+            started = (losing, winning, stopping)
+            await asyncio.wait(started, timeout=_HEAD_START, return_when=asyncio.FIRST_COMPLETED)
+            working = group.create_task(self._work(stop, leadership.won))
+            await asyncio.wait((losing, working), return_when=asyncio.FIRST_COMPLETED)
+            for task in (*started, working):
+                task.cancel()
+        if not losing.cancelled():
+            raise LeaseLost(losing.result())
+
+    async def _work(self, stop: asyncio.Event, turn: Callable[[], Awaitable[str]] | None = None) -> None:
+        async with asyncio.TaskGroup() as group:
+            recording = group.create_task(self._recorder.run())
+            working = [group.create_task(each.run(stop, turn=turn)) for each in self.controllers]
             await asyncio.wait(working)
-            recorder.stop()
+            self._recorder.stop()
             _, late = await asyncio.wait((recording,), timeout=_LAST_EVENTS)
             for task in late:
                 task.cancel()
-        log.info("operator stopped")
+
+
+async def run(client: Client, settings: Settings, *, stop: asyncio.Event) -> None:
+    """Run the only operator there is, until `stop` is set; see `Operator`."""
+    await Operator(client, settings).run(stop)

@@ -29,6 +29,10 @@ class Settings:
     """How many clusters are worked on at a time."""
     health_address: str | None = "127.0.0.1:8082"
     """Where `/healthz` and `/readyz` are served; `None` for nowhere."""
+    metrics_address: str | None = None
+    """Where `/metrics` is served; `None` for nowhere."""
+    cluster_metrics: bool = False
+    """Whether metrics tell of each Ray cluster, too."""
     controllers: ControllerOptions = field(default_factory=ControllerOptions)
 
 

@@ -19,6 +19,7 @@ from kuberay.build import labels
 from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
+from kuberay.controllers.history import History
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.plan import Delete, EmitEvent
 from kuberay.controllers.raycluster.decide import decide
@@ -34,13 +35,14 @@ from kuberay.controllers.raycluster.observe import (
 from kuberay.kube.controller import Controller, Result, itself, owner
 from kuberay.kube.identity import identity
 from kuberay.kube.informer import Informer
+from kuberay.kube.metrics import ControllerMetrics, QueueMetrics
 from kuberay.kube.queue import Queue
 from kuberay.kube.recorder import Regarding
 from kuberay.kube.resources import PODS, SERVICES
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from kuberay.controllers.act import Outcome
     from kuberay.controllers.failures import Failure
@@ -48,11 +50,15 @@ if TYPE_CHECKING:
     from kuberay.controllers.plan import Action, Plan
     from kuberay.kube.client import Client
     from kuberay.kube.identity import Key
+    from kuberay.kube.metrics import Metrics
     from kuberay.kube.recorder import Recorder
 
 log = structlog.get_logger(__name__)
 
-NAME = "raycluster-controller"
+NAME = "raycluster"
+"""Of the controller, in metrics and in the log."""
+REPORTER = "raycluster-controller"
+"""Of the controller, in events."""
 
 _OUR_PODS = f"{labels.NODE_TYPE} in (head,worker,redis-cleanup)"
 _CATCHING_UP = 0.5
@@ -75,6 +81,7 @@ class _Memory:
 class RayClusterController:
     """Keeps the RayClusters of one namespace, or of all, as their users want them.
 
+    :param metrics: where to count what happens.
     :param now: seconds since 1970.
     """
 
@@ -86,6 +93,7 @@ class RayClusterController:
         *,
         namespace: str | None = None,
         workers: int = 1,
+        metrics: Metrics | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -93,6 +101,7 @@ class RayClusterController:
         self._options = options
         self._now = now
         self._memory: dict[Key, _Memory] = {}
+        self.history = History()
         self.clusters: Store[RayCluster] = Store()
         indexes = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
         self.pods: Store[Pod] = Store(indexes)
@@ -108,7 +117,13 @@ class RayClusterController:
             SERVICES: Cache(self.services, Service),
         }
         self._actor = Actor(client, caches, concurrency=options.concurrency)
-        self._controller: Controller[Key] = Controller(NAME, Queue(), self.reconcile, workers=workers)
+        self._controller: Controller[Key] = Controller(
+            NAME,
+            Queue(metrics=QueueMetrics(metrics, f"{NAME}-{namespace}" if namespace else NAME) if metrics else None),
+            self.reconcile,
+            workers=workers,
+            metrics=ControllerMetrics(metrics, NAME, workers) if metrics else None,
+        )
         self._controller.watches(self.clusters, itself, when=_is_news)
         owner_key = owner("RayCluster", "ray.io")
         self._controller.watches(self.pods, owner_key)
@@ -124,12 +139,16 @@ class RayClusterController:
         """What keeps the caches from following the server, if anything."""
         return [informer.problem for informer in self._informers if informer.problem is not None]
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Work until told to stop; then finish what is under way."""
+    async def run(self, stop: asyncio.Event, *, turn: Callable[[], Awaitable[str]] | None = None) -> None:
+        """Work until told to stop; then finish what is under way.
+
+        :param turn: waits until this process may write, and tells what version it must know of before it does: what
+            others did until then. Caches are filled meanwhile.
+        """
         async with asyncio.TaskGroup() as group:
             following = [group.create_task(informer.run()) for informer in self._informers]
             stopping = group.create_task(stop.wait())
-            synced = group.create_task(self._synced())
+            synced = group.create_task(self._synced(turn))
             await asyncio.wait((stopping, synced), return_when=asyncio.FIRST_COMPLETED)
             if synced.done():
                 log.info("caches are filled", controller=NAME, clusters=len(self.clusters), pods=len(self.pods))
@@ -141,9 +160,12 @@ class RayClusterController:
             for task in following:
                 task.cancel()
 
-    async def _synced(self) -> None:
+    async def _synced(self, turn: Callable[[], Awaitable[str]] | None) -> None:
         for informer in self._informers:
             await informer.synced()
+        if turn is not None:
+            version = await turn()
+            await asyncio.gather(*(informer.reach(version) for informer in self._informers))
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
@@ -160,6 +182,7 @@ class RayClusterController:
         stages, is_held_back = await self._fenced(seen, plan, memory)
         outcome = await self._actor.run(stages, uid)
         is_settled = self._remember(cluster, plan, outcome, memory)
+        self.history.note(key, outcome, self._now())
         self._emit(cluster, announcements(outcome))
         if outcome.interruption is not None:
             raise outcome.interruption

@@ -1,0 +1,93 @@
+"""The operator as a process of its own: connections, election, signals, exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import uuid
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import structlog
+
+from kuberay import __version__
+from kuberay.kube.client import Client, Retry
+from kuberay.kube.election import Elector, LeaderOnly, LeaseLost
+from kuberay.kube.http import HttpTransport
+from kuberay.kube.leadership import Leadership
+from kuberay.kube.limits import LimitedTransport
+from kuberay.kube.metrics import MeasuredTransport, Metrics
+from kuberay.operator.main import LEASE, Operator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from kuberay.kube.access import Access
+    from kuberay.kube.transport import Transport
+    from kuberay.operator.startup import Startup
+
+USER_AGENT = f"kuberay-operator/{__version__}"
+
+log = structlog.get_logger(__name__)
+
+
+async def serve(startup: Startup, access: Access) -> int:
+    """Run the operator until it is told to stop, or until another one leads; the exit code of the process.
+
+    :raises OSError: an address cannot be listened on.
+    :raises ValueError: a setting asks for what this version cannot do.
+    """
+    for notice in startup.notices:
+        log.warning(notice)
+    log.info("feature gates", gates=str(startup.settings.controllers.gates))
+    log.info("RayJobs, RayServices and RayCronJobs are not worked on yet")
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, _stop_or_exit, stop)
+    metrics = Metrics()
+    async with AsyncExitStack() as stack:
+        leadership = None
+        if startup.leader_election:
+            namespace = startup.leader_election_namespace or access.namespace
+            leadership = await stack.enter_async_context(Leadership(lambda: _elector(access, namespace)))
+        transport = _transport(startup, access, metrics, leadership)
+        client = Client(transport, user_agent=USER_AGENT)
+        stack.push_async_callback(client.close)
+        try:
+            await Operator(client, startup.settings, leadership=leadership, metrics=metrics).run(stop)
+        except LeaseLost as lost:
+            log.error("exiting, for another operator may lead by now", reason=str(lost))
+            return 1
+    return 0
+
+
+def _transport(startup: Startup, access: Access, metrics: Metrics, leadership: Leadership | None) -> Transport:
+    host = urlsplit(access.server).netloc
+    transport: Transport = MeasuredTransport(HttpTransport(access), metrics, host)
+    if startup.qps > 0:
+        transport = LimitedTransport(transport, qps=startup.qps, burst=startup.burst)
+    if leadership is not None:
+        transport = LeaderOnly(transport, lambda: leadership.holds)
+    return transport
+
+
+@asynccontextmanager
+async def _elector(access: Access, namespace: str) -> AsyncIterator[Elector]:
+    """Takes part in the election over a connection of its own."""
+    client = Client(HttpTransport(access), user_agent=f"{USER_AGENT} leader-election", retry=Retry(attempts=0))
+    try:
+        yield Elector(client, namespace=namespace, name=LEASE, identity=f"{socket.gethostname()}_{uuid.uuid4()}")
+    finally:
+        await client.close()
+
+
+def _stop_or_exit(stop: asyncio.Event, exit: Callable[[int], object] = os._exit) -> None:
+    """The first signal asks for a clean end; whoever sends a second one has waited long enough."""
+    if stop.is_set():
+        log.error("told twice to stop: exiting without finishing what is under way")
+        exit(1)
+    log.info("stopping")
+    stop.set()

@@ -1,0 +1,207 @@
+"""How an operator process is run: what command line, Configuration file and environment make together.
+
+KubeRay's rules, with its accidents mended: a Configuration file's encoders count (flags that name others win), and
+flags that the file puts out of force are told of. Three defaults are our own: eight objects at a time instead of one,
+no limit on requests unless one is asked for, and outside a Pod nothing listens beyond loopback.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kuberay.api.gates import FeatureGates, Gate
+from kuberay.operator import configuration, settings
+from kuberay.operator.logs import LogFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kuberay.operator.configuration import Configuration
+    from kuberay.operator.flags import Flags
+    from kuberay.operator.settings import Settings
+
+CONCURRENCY = 8
+BURST = 200
+SCHEDULERS = ("volcano", "yunikorn", "kai-scheduler", "scheduler-plugins")
+
+_BESIDE_A_FILE = frozenset(
+    {"config", "feature-gates", "kubeconfig", "context", "log-stdout-encoder", "log-file-encoder"}
+) | frozenset({"zap-devel", "zap-encoder", "zap-log-level", "zap-stacktrace-level", "zap-time-encoding"})
+"""Flags that count although there is a Configuration file."""
+_WITHOUT_EFFECT = {
+    "forced-cluster-upgrade": "--forced-cluster-upgrade is deprecated and has no effect",
+    "use-kubernetes-proxy": "--use-kubernetes-proxy has no effect yet: nothing asks Ray for anything",
+    "zap-encoder": "--zap-encoder has no effect: --log-stdout-encoder decides",
+    "zap-stacktrace-level": "--zap-stacktrace-level has no effect: only mistakes of the program have a trace",
+    "zap-time-encoding": "--zap-time-encoding has no effect: times are ISO 8601",
+}
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
+_ONLY_IN_A_FILE = (
+    "head_sidecar_containers",
+    "worker_sidecar_containers",
+    "default_container_envs",
+    "default_pod_annotations",
+    "default_pod_labels",
+)
+
+
+class StartupError(ValueError):
+    """The operator cannot be run as it is told to; the message names the flag, field or variable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """What is logged, where, and for whom."""
+
+    format: LogFormat = LogFormat.JSON
+    level: int = logging.INFO
+    file: str = ""
+    file_format: LogFormat = LogFormat.JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Startup:
+    """Everything that is decided before the operator begins."""
+
+    settings: Settings
+    log: LogSettings = field(default_factory=LogSettings)
+    kubeconfig: str | None = None
+    context: str | None = None
+    qps: float = 0.0
+    """Requests a second; 0 for no limit."""
+    burst: int = BURST
+    leader_election: bool = True
+    leader_election_namespace: str = ""
+    """Empty for the namespace that the process belongs to."""
+    notices: tuple[str, ...] = ()
+    """What whoever started it should know: what is deprecated, or was ignored."""
+
+
+def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[str], str]) -> Startup:
+    """Decide how to run.
+
+    :param read_file: the content of the Configuration file.
+    :raises StartupError: something contradicts itself, cannot be understood, or is not there yet.
+    :raises OSError: the Configuration file cannot be read.
+    """
+    try:
+        gates = FeatureGates.parse(flags.feature_gates)
+    except ValueError as error:
+        raise StartupError(f"--feature-gates: {error}") from error
+    told, notices = _told(flags, read_file)
+    _refuse_schedulers(told, gates)
+    if environment.get("ENABLE_WEBHOOKS") == "true":
+        raise StartupError(
+            "ENABLE_WEBHOOKS=true: admission webhooks are not served yet; "
+            "unset it, and delete the ValidatingWebhookConfiguration that would call them"
+        )
+    if told.reconcile_concurrency < 0:
+        raise StartupError(f"reconcile concurrency must be at least 1, not {told.reconcile_concurrency}")
+    if told.qps > 0 and told.burst < 0:
+        raise StartupError(f"burst must be at least 1, not {told.burst}")
+    everywhere = "" if environment.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1"
+    made = settings.from_environment(
+        environment,
+        watch_namespaces=tuple(filter(None, (each.strip() for each in told.watch_namespace.split(",")))),
+        reconcile_concurrency=told.reconcile_concurrency or CONCURRENCY,
+        health_address=_address(told.probe_addr or f"{everywhere}:8082"),
+        gates=gates,
+    )
+    made = replace(
+        made, metrics_address=_address(told.metrics_addr or f"{everywhere}:8080"), cluster_metrics=told.enable_metrics
+    )
+    return Startup(
+        settings=made,
+        log=LogSettings(
+            format=_format("stdout", flags.log_stdout_encoder, told.log_stdout_encoder),
+            level=_level(flags),
+            file=told.log_file,
+            file_format=_format("file", flags.log_file_encoder, told.log_file_encoder)
+            if told.log_file
+            else LogFormat.JSON,
+        ),
+        kubeconfig=flags.kubeconfig or None,
+        context=flags.context or None,
+        qps=max(told.qps, 0.0),
+        burst=told.burst or BURST,
+        leader_election=told.enable_leader_election,
+        leader_election_namespace=told.leader_election_namespace,
+        notices=tuple(notices),
+    )
+
+
+def _told(flags: Flags, read_file: Callable[[str], str]) -> tuple[Configuration, list[str]]:
+    """What the file says, or else what the flags say, in the words of the file."""
+    notices = [text for name, text in _WITHOUT_EFFECT.items() if name in flags.given]
+    if not flags.config:
+        if flags.enable_batch_scheduler:
+            notices.append("--enable-batch-scheduler is deprecated; use --batch-scheduler=volcano")
+        return _from_flags(flags), notices
+    ignored = sorted(flags.given - _BESIDE_A_FILE)
+    if ignored:
+        listed = ", ".join(f"--{name}" for name in ignored)
+        notices.append(f"ignored because of --config, where the same can be said: {listed}")
+    try:
+        told, unknown = configuration.read(read_file(flags.config))
+    except configuration.ConfigurationError as error:
+        raise StartupError(f"{flags.config}: {error}") from error
+    if unknown:
+        notices.append(f"{flags.config} has fields that mean nothing here: {', '.join(unknown)}")
+    for name in _ONLY_IN_A_FILE:
+        if getattr(told, name):
+            field_name = "".join(word.capitalize() if i else word for i, word in enumerate(name.split("_")))
+            raise StartupError(f"{flags.config}: {field_name} is not supported yet; remove it to run without")
+    return told, notices
+
+
+def _from_flags(flags: Flags) -> Configuration:
+    return configuration.Configuration(
+        metrics_addr=flags.metrics_addr or "",
+        probe_addr=flags.health_probe_bind_address or "",
+        enable_leader_election=flags.enable_leader_election,
+        leader_election_namespace=flags.leader_election_namespace,
+        reconcile_concurrency=flags.reconcile_concurrency,
+        watch_namespace=flags.watch_namespace,
+        log_file=flags.log_file_path,
+        batch_scheduler=flags.batch_scheduler,
+        enable_batch_scheduler=flags.enable_batch_scheduler,
+        use_kubernetes_proxy=flags.use_kubernetes_proxy,
+        enable_metrics=flags.enable_metrics,
+        qps=flags.qps,
+        burst=flags.burst,
+    )
+
+
+def _refuse_schedulers(told: Configuration, gates: FeatureGates) -> None:
+    name = told.batch_scheduler
+    if name and told.enable_batch_scheduler:
+        raise StartupError("both the old and the new way to choose a batch scheduler are used; keep batchScheduler")
+    if (name or told.enable_batch_scheduler) and Gate.KUBERNETES_WAS in gates:
+        raise StartupError(f"feature gate {Gate.KUBERNETES_WAS} and a batch scheduler exclude each other")
+    if name and name not in SCHEDULERS:
+        raise StartupError(f"batch scheduler {name!r} is unknown; known are {', '.join(SCHEDULERS)}")
+    if name or told.enable_batch_scheduler:
+        raise StartupError(f"batch scheduler {name or 'volcano'} is not supported yet")
+
+
+def _address(text: str) -> str | None:
+    return None if text == "0" else text
+
+
+def _format(where: str, flag: str | None, file: str) -> LogFormat:
+    chosen = flag or file or "json"
+    try:
+        return LogFormat(chosen)
+    except ValueError:
+        raise StartupError(f"log {where} encoder {chosen!r} is unknown; known are json and console") from None
+
+
+def _level(flags: Flags) -> int:
+    text = flags.zap_log_level or ("debug" if flags.zap_devel else "info")
+    if text.isdecimal() and int(text) > 0:
+        return logging.DEBUG
+    if text not in _LEVELS:
+        raise StartupError(f"--zap-log-level={text}: debug, info, error, panic or a number above 0 is wanted")
+    return _LEVELS[text]

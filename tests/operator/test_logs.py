@@ -1,0 +1,127 @@
+"""The log: KubeRay's field names, two outputs, a file that does not grow for ever."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+
+from kuberay.operator.logs import LogFormat, RotatedFile, configure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    handlers, level = list(logging.root.handlers), logging.root.level
+    yield
+    structlog.reset_defaults()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+class TestFields:
+    def test_a_line_is_an_object_with_kuberays_field_names(self) -> None:
+        stream = io.StringIO()
+        configure(LogFormat.JSON, stream=stream)
+        structlog.get_logger("kuberay").info("created", what="head Pod", why="the cluster has no head Pod")
+        [line] = lines(stream)
+        assert list(line)[:3] == ["level", "ts", "msg"]
+        assert line.pop("ts").endswith("Z")
+        assert line == {
+            "level": "info",
+            "logger": "kuberay",
+            "msg": "created",
+            "what": "head Pod",
+            "why": "the cluster has no head Pod",
+        }
+
+    def test_the_object_of_a_reconcile_is_named_as_controller_runtime_names_it(self) -> None:
+        stream = io.StringIO()
+        configure(stream=stream)
+        with structlog.contextvars.bound_contextvars(controller="raycluster", object="ns/rc", reconcile_id="r-1"):
+            structlog.get_logger("k").info("created", name="rc-head")
+        [line] = lines(stream)
+        assert line["RayCluster"] == {"name": "rc", "namespace": "ns"}
+        assert (line["namespace"], line["name"], line["target"]) == ("ns", "rc", "rc-head")
+        assert (line["controller"], line["reconcileID"]) == ("raycluster", "r-1")
+        assert "object" not in line
+
+    def test_a_failure_brings_its_trace(self) -> None:
+        stream = io.StringIO()
+        configure(LogFormat.JSON, stream=stream)
+        try:
+            raise ValueError("no")
+        except ValueError:
+            structlog.get_logger("kuberay").exception("failed")
+        assert "ValueError: no" in lines(stream)[0]["exception"]
+
+    def test_a_line_for_people(self) -> None:
+        stream = io.StringIO()
+        configure(LogFormat.CONSOLE, stream=stream)
+        structlog.get_logger("kuberay").info("created", what="head Pod")
+        assert "created" in stream.getvalue()
+        assert "head Pod" in stream.getvalue()
+
+    def test_what_libraries_log_comes_out_the_same_way(self) -> None:
+        stream = io.StringIO()
+        configure(stream=stream)
+        logging.getLogger("aiohttp.server").error("Error handling %s", "request")
+        [line] = lines(stream)
+        assert (line["logger"], line["level"], line["msg"]) == ("aiohttp.server", "error", "Error handling request")
+
+    @pytest.mark.parametrize(("level", "expected"), [(logging.DEBUG, ["debug", "info"]), (logging.INFO, ["info"])])
+    def test_details_are_logged_when_asked_for(self, level: int, expected: list[str]) -> None:
+        stream = io.StringIO()
+        configure(level=level, stream=stream)
+        log = structlog.get_logger("k")
+        log.debug("a")
+        log.info("b")
+        assert [line["level"] for line in lines(stream)] == expected
+
+
+class TestFile:
+    def test_it_gets_the_same_lines_in_its_own_writing(self, tmp_path: Path) -> None:
+        stream, file = io.StringIO(), tmp_path / "logs" / "operator.log"
+        close = configure(
+            LogFormat.CONSOLE, stream=stream, level=logging.DEBUG, file=str(file), file_format=LogFormat.JSON
+        )
+        structlog.get_logger("k").debug("a detail")
+        structlog.get_logger("k").info("created")
+        close()
+        assert "a detail" in stream.getvalue()
+        assert [json.loads(line)["msg"] for line in file.read_text().splitlines()] == ["created"]
+
+    def test_it_is_put_aside_before_it_grows_too_large_and_few_old_ones_are_kept(self, tmp_path: Path) -> None:
+        file = RotatedFile(str(tmp_path / "log"), largest=20, files=2)
+        for number in range(8):
+            file.write(f"line {number}...\n")
+        file.close()
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "log.1", "log.2"]
+        assert (tmp_path / "log").read_text() == "line 7...\n"
+        assert (tmp_path / "log.1").read_text() == "line 6...\n"
+
+    def test_old_ones_go_after_a_month(self, tmp_path: Path) -> None:
+        old = tmp_path / "log.1"
+        old.write_text("old\n")
+        os.utime(old, (1000.0, 1000.0))
+        month = 30 * 86400.0
+        RotatedFile(str(tmp_path / "log"), clock=lambda: 1000.0 + month).close()
+        assert old.exists()
+        RotatedFile(str(tmp_path / "log"), clock=lambda: 1001.0 + month).close()
+        assert not old.exists()
+
+    def test_a_file_that_cannot_be_written_is_an_error_at_the_start(self, tmp_path: Path) -> None:
+        with pytest.raises(OSError, match="Is a directory"):
+            configure(stream=io.StringIO(), file=str(tmp_path))

@@ -1,0 +1,162 @@
+"""What command line, Configuration file and environment make together."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kuberay.api.gates import Gate
+from kuberay.operator.flags import parse
+from kuberay.operator.logs import LogFormat
+from kuberay.operator.startup import StartupError, prepare
+
+if TYPE_CHECKING:
+    from kuberay.operator.startup import Startup
+
+HEADER = "apiVersion: config.ray.io/v1alpha1\nkind: Configuration\n"
+
+
+def startup(*arguments: str, file: str = "", **environment: str) -> Startup:
+    return prepare(parse(arguments), environment, lambda _: HEADER + file)
+
+
+class TestDefaults:
+    def test_outside_a_pod_nothing_listens_beyond_loopback(self) -> None:
+        settings = startup().settings
+        assert (settings.health_address, settings.metrics_address) == ("127.0.0.1:8082", "127.0.0.1:8080")
+
+    def test_in_a_pod_the_addresses_are_kuberays(self) -> None:
+        settings = startup(KUBERNETES_SERVICE_HOST="10.96.0.1").settings
+        assert (settings.health_address, settings.metrics_address) == (":8082", ":8080")
+
+    def test_it_leads_before_it_works_and_asks_as_fast_as_the_server_answers(self) -> None:
+        made = startup()
+        assert made.leader_election
+        assert made.qps == 0.0
+        assert made.settings.reconcile_concurrency == 8
+        assert made.settings.watch_namespaces == ()
+        assert not made.settings.cluster_metrics
+        assert made.notices == ()
+
+    def test_the_log_is_json_from_level_info(self) -> None:
+        log = startup().log
+        assert (log.format, log.level, log.file) == (LogFormat.JSON, logging.INFO, "")
+
+
+class TestFlags:
+    def test_they_say_where_to_listen_and_zero_is_nowhere(self) -> None:
+        settings = startup("--metrics-addr=0", "--health-probe-bind-address=0.0.0.0:1").settings
+        assert (settings.metrics_address, settings.health_address) == (None, "0.0.0.0:1")
+
+    def test_a_limit_on_requests_is_kept_when_it_is_asked_for(self) -> None:
+        made = startup("--qps=100", "--burst=300")
+        assert (made.qps, made.burst) == (100.0, 300)
+
+    def test_namespaces_are_a_list(self) -> None:
+        assert startup("--watch-namespace=a, b,").settings.watch_namespaces == ("a", "b")
+
+    def test_gates_reach_the_controllers(self) -> None:
+        assert Gate.RAY_CRON_JOB in startup("--feature-gates=RayCronJob=true").settings.controllers.gates
+
+    @pytest.mark.parametrize(
+        ("arguments", "level"),
+        [
+            (["--zap-devel"], logging.DEBUG),
+            (["--zap-log-level=5"], logging.DEBUG),
+            (["--zap-log-level=error"], logging.ERROR),
+            (["--zap-devel", "--zap-log-level=info"], logging.INFO),
+        ],
+    )
+    def test_the_level_is_taken_from_zaps_flags(self, arguments: list[str], level: int) -> None:
+        assert startup(*arguments).log.level == level
+
+    def test_what_is_deprecated_or_without_effect_is_told(self) -> None:
+        notices = startup("--forced-cluster-upgrade", "--zap-encoder=json").notices
+        assert notices == (
+            "--forced-cluster-upgrade is deprecated and has no effect",
+            "--zap-encoder has no effect: --log-stdout-encoder decides",
+        )
+
+
+class TestFile:
+    def test_it_replaces_the_flags_and_says_which_it_put_out_of_force(self) -> None:
+        made = startup("--config=c.yaml", "--qps=5", "--watch-namespace=a", file="watchNamespace: b\nqps: 7\n")
+        assert (made.qps, made.settings.watch_namespaces) == (7.0, ("b",))
+        assert made.notices == ("ignored because of --config, where the same can be said: --qps, --watch-namespace",)
+
+    def test_what_it_leaves_out_has_the_default_not_the_flags_value(self) -> None:
+        made = startup("--config=c.yaml", "--reconcile-concurrency=3", file="reconcileConcurrency: 0\n")
+        assert made.settings.reconcile_concurrency == 8
+
+    def test_gates_kubeconfig_and_log_level_are_still_taken_from_flags(self) -> None:
+        made = startup("--config=c.yaml", "--kubeconfig=k", "--zap-devel", "--feature-gates=RayCronJob=true")
+        assert made.kubeconfig == "k"
+        assert made.log.level == logging.DEBUG
+        assert Gate.RAY_CRON_JOB in made.settings.controllers.gates
+        assert made.notices == ()
+
+    def test_its_encoders_count_unless_flags_name_others(self) -> None:
+        file = "logStdoutEncoder: console\nlogFile: /var/log/x\nlogFileEncoder: console\n"
+        log = startup("--config=c.yaml", "--log-file-encoder=json", file=file).log
+        assert (log.format, log.file, log.file_format) == (LogFormat.CONSOLE, "/var/log/x", LogFormat.JSON)
+
+    def test_fields_it_does_not_know_are_told_of(self) -> None:
+        assert startup("--config=c.yaml", file="speed: 9\n").notices == (
+            "c.yaml has fields that mean nothing here: speed",
+        )
+
+    def test_json_is_yaml_too(self) -> None:
+        text = '{"apiVersion": "config.ray.io/v1alpha1", "kind": "Configuration", "enableMetrics": true}'
+        assert prepare(parse(["--config=c"]), {}, lambda _: text).settings.cluster_metrics
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            (HEADER + "qps: fast\n", r"c.yaml: Expected `float`, got `str` - at `\$.qps`"),
+            ("kind: ConfigMap\napiVersion: v1\n", "kind Configuration are wanted, not v1 and ConfigMap"),
+            ("- a\n", "one object of kind Configuration is wanted"),
+            ("", "one object of kind Configuration is wanted"),
+            ("a: [\n", "c.yaml: line"),
+        ],
+    )
+    def test_what_is_no_configuration_is_refused(self, text: str, why: str) -> None:
+        with pytest.raises(StartupError, match=why):
+            prepare(parse(["--config=c.yaml"]), {}, lambda _: text)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("arguments", "why"),
+        [
+            (
+                ["--feature-gates=RayTurbo=true"],
+                "--feature-gates: feature gate 'RayTurbo' is unknown; known are .*RayCronJob",
+            ),
+            (
+                ["--batch-scheduler=default"],
+                "'default' is unknown; known are volcano, yunikorn, kai-scheduler, scheduler-pl",
+            ),
+            (["--batch-scheduler=volcano"], "batch scheduler volcano is not supported yet"),
+            (["--enable-batch-scheduler"], "batch scheduler volcano is not supported yet"),
+            (["--enable-batch-scheduler", "--batch-scheduler=yunikorn"], "both the old and the new way"),
+            (["--batch-scheduler=volcano", "--feature-gates=KubernetesWAS=true"], "exclude each other"),
+            (["--log-stdout-encoder=xml"], "log stdout encoder 'xml' is unknown; known are json and console"),
+            (["--log-file-path=f", "--log-file-encoder=xml"], "log file encoder 'xml' is unknown"),
+            (["--zap-log-level=loud"], "--zap-log-level=loud: debug, info, error"),
+            (["--reconcile-concurrency=-1"], "reconcile concurrency must be at least 1, not -1"),
+            (["--qps=5", "--burst=-1"], "burst must be at least 1, not -1"),
+        ],
+    )
+    def test_what_cannot_be_done_is_said_at_once(self, arguments: list[str], why: str) -> None:
+        with pytest.raises(StartupError, match=why):
+            startup(*arguments)
+
+    def test_an_encoder_of_a_file_that_is_not_written_does_not_matter(self) -> None:
+        assert startup("--log-file-encoder=xml").log.file == ""
+
+    def test_webhooks_that_would_not_answer_are_an_error(self) -> None:
+        with pytest.raises(StartupError, match="ENABLE_WEBHOOKS=true: admission webhooks are not served yet"):
+            startup(ENABLE_WEBHOOKS="true")
+        assert startup(ENABLE_WEBHOOKS="True").leader_election
