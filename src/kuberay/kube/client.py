@@ -276,6 +276,29 @@ class Client:
         body = await self._send(request)
         return None if is_status(body) else decoder_for(type).object(body)
 
+    async def delete_all(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        labels: str | LabelSelector | None = None,
+        fields: str | FieldSelector | None = None,
+        grace_period_seconds: int | None = None,
+        propagation: Propagation | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Ask for the deletion of all objects that are selected; of one namespace, where the kind has namespaces."""
+        request = prepare.delete_all(
+            resource,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            grace_period_seconds=grace_period_seconds,
+            propagation=propagation,
+            dry_run=dry_run,
+        )
+        await self._send(request)
+
     async def send(self, request: Request) -> bytes:
         """The body of the answer to any other request: discovery, `/version`, logs.
 

@@ -116,16 +116,16 @@ class Controller(Generic[K]):
         store.on_change(enqueue)
 
     async def _work(self) -> None:
+        # A worker is a task, and a task has a context of its own: nothing need be unbound again.
+        structlog.contextvars.bind_contextvars(controller=self.name)
         while True:
             try:
                 key = await self.queue.get()
             except QueueClosed:
                 return
             try:
-                with structlog.contextvars.bound_contextvars(
-                    controller=self.name, object=str(key), reconcile_id=f"{self.name}-{next(self._ids)}"
-                ):
-                    await self._measured(key)
+                structlog.contextvars.bind_contextvars(object=str(key), reconcile_id=f"{self.name}-{next(self._ids)}")
+                await self._measured(key)
             finally:
                 self.queue.done(key)
 
@@ -140,8 +140,11 @@ class Controller(Generic[K]):
 
     async def _attempt(self, key: K) -> None:
         try:
-            async with asyncio.timeout(self._timeout):
+            if self._timeout is None:
                 result = await self._reconcile(key)
+            else:
+                async with asyncio.timeout(self._timeout):
+                    result = await self._reconcile(key)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():

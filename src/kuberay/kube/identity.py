@@ -44,6 +44,13 @@ def identity(obj: Any) -> Identity:
     )
 
 
+def version_of(obj: Any) -> str:
+    """The resourceVersion alone: most questions to thousands of objects are about it."""
+    if isinstance(obj, dict):
+        return (obj.get("metadata") or {}).get("resourceVersion") or ""
+    return obj.metadata.resource_version or ""
+
+
 def version_order(resource_version: str) -> tuple[int, str]:
     """Sorts resourceVersions by age, as Kubernetes defines it: the longer is newer, then the lexically greater."""
     return len(resource_version), resource_version

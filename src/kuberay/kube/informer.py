@@ -34,6 +34,7 @@ from kuberay.kube.errors import (
     UnsupportedMediaType,
 )
 from kuberay.kube.identity import Key, identity, version_order
+from kuberay.kube.interning import Interner
 from kuberay.kube.watch import SilentWatch
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Informer(Generic[T]):
         self._clock = clock
         self._sleep = sleep
         self._rng = rng
+        self._interner = Interner()
         self._synced = asyncio.Event()
         self._must_list = True
         self._prefers_pages = False
@@ -207,6 +209,8 @@ class Informer(Generic[T]):
                 type=self._type,
                 skip_unreadable=True,
             )
+            for obj in page.items:
+                self._interner.intern(obj)
             items += page.items
             for each in page.unreadable:
                 self._log_unreadable(each)
@@ -263,6 +267,7 @@ class Informer(Generic[T]):
                 elif event.type is EventType.DELETED:
                     items.pop(identity(event.object).key, None)
                 else:
+                    self._interner.intern(event.object)
                     items[identity(event.object).key] = event.object
             await asyncio.sleep(0)
         raise TransportError("the server ended the watch before the end of the list")
@@ -285,6 +290,8 @@ class Informer(Generic[T]):
         elif event.type is EventType.DELETED:
             self.store.removed(event.object)
         else:
+            if event.type is EventType.ADDED:
+                self._interner.intern(event.object)
             self.store.applied(event.object)
 
     def _must_list_after(self, error: KubeError) -> bool:

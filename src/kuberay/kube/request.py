@@ -173,19 +173,42 @@ def delete(
     propagation: Propagation | None = None,
     dry_run: bool = False,
 ) -> Request:
+    preconditions = {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+    body = _delete_options(grace_period_seconds, propagation, dry_run, preconditions)
+    headers = _headers(_JSON) if body else {"accept": _JSON}
+    return Request("DELETE", object_path(resource, name, namespace), (), headers, body)
+
+
+def delete_all(
+    resource: Resource,
+    *,
+    namespace: str | None,
+    labels: str | LabelSelector | None = None,
+    fields: str | FieldSelector | None = None,
+    grace_period_seconds: int | None = None,
+    propagation: Propagation | None = None,
+    dry_run: bool = False,
+) -> Request:
+    """All that are selected: of one namespace, for there is no such request for all of them."""
+    _require_namespace(resource, namespace)
+    body = _delete_options(grace_period_seconds, propagation, dry_run, {})
+    headers = _headers(_JSON) if body else {"accept": _JSON}
+    return Request("DELETE", collection_path(resource, namespace), tuple(_selection(labels, fields)), headers, body)
+
+
+def _delete_options(
+    grace_period_seconds: int | None, propagation: Propagation | None, dry_run: bool, preconditions: Mapping[str, str]
+) -> bytes | None:
     options: dict[str, Any] = {}
-    preconditions = {"uid": uid, "resourceVersion": resource_version}
-    if uid or resource_version:
-        options["preconditions"] = {k: v for k, v in preconditions.items() if v}
+    if preconditions:
+        options["preconditions"] = preconditions
     if grace_period_seconds is not None:
         options["gracePeriodSeconds"] = grace_period_seconds
     if propagation:
         options["propagationPolicy"] = propagation.value
     if dry_run:
         options["dryRun"] = ["All"]
-    body = encode({"kind": "DeleteOptions", "apiVersion": "v1", **options}) if options else None
-    headers = _headers(_JSON) if body else {"accept": _JSON}
-    return Request("DELETE", object_path(resource, name, namespace), (), headers, body)
+    return encode({"kind": "DeleteOptions", "apiVersion": "v1", **options}) if options else None
 
 
 def object_path(resource: Resource, name: str, namespace: str | None, subresource: str | None = None) -> str:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
 
-from kuberay.kube.identity import Key, identity, version_order
+from kuberay.kube.identity import Key, identity, version_of, version_order
+from kuberay.kube.interning import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -224,33 +225,34 @@ class Store(Generic[T]):
         old = self._objects.get(key)
         if old is new or (old is not None and new is not None and _is_same_state(old, new)):
             return
-        if old is not None:
-            self._unindex(key, old, new)
         if new is None:
             del self._objects[key]
         else:
+            if old is not None:
+                share(new, old)
             self._objects[key] = new
-            for name, of in self._index_functions.items():
-                index = self._indexes[name]
-                for value in of(new):
-                    index.setdefault(value, {})[key] = None
+        for name, of in self._index_functions.items():
+            self._reindex(self._indexes[name], key, () if old is None else of(old), () if new is None else of(new))
         for handler in self._handlers:
             try:
                 handler(old, new)
             except Exception:
                 log.exception("a handler of changes failed", object=str(key))
 
-    def _unindex(self, key: Key, old: T, new: T | None) -> None:
-        for name, of in self._index_functions.items():
-            index = self._indexes[name]
-            kept = frozenset(of(new)) if new is not None else frozenset()
-            for value in of(old):
-                if value not in kept and (keys := index.get(value)) is not None:
-                    keys.pop(key, None)
-                    if not keys:
-                        del index[value]
+    @staticmethod
+    def _reindex(index: dict[str, dict[Key, None]], key: Key, before: Iterable[str], after: Iterable[str]) -> None:
+        before, after = tuple(before), tuple(after)
+        if before == after:
+            return
+        for value in before:
+            if value not in after and (keys := index.get(value)) is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del index[value]
+        for value in after:
+            index.setdefault(value, {})[key] = None
 
 
 def _is_same_state(old: object, new: object) -> bool:
-    a, b = identity(old), identity(new)
-    return a.uid == b.uid and a.resource_version == b.resource_version != ""
+    version = version_of(new)
+    return version != "" and version_of(old) == version and identity(old).uid == identity(new).uid

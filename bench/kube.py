@@ -1,0 +1,358 @@
+"""The Kubernetes client and controller runtime, beside client-go on the same server.
+
+python -m bench.kube [--pods N] [--updates N] [--creates N] [--only canned,server,creates,queue,idle]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import uvloop
+from aiohttp import web
+from tests import control_plane
+
+from bench import Figures
+from kuberay.api.core import Pod
+from kuberay.kube.client import Client
+from kuberay.kube.http import HttpTransport
+from kuberay.kube.kubeconfig import load
+from kuberay.kube.metrics import Metrics, QueueMetrics
+from kuberay.kube.queue import Queue
+from kuberay.kube.resources import NAMESPACES, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+GO = Path(__file__).parent / "go"
+IN_FLIGHT = 16
+NAMESPACE = "bench"
+PARTS = ("queue", "idle", "canned", "server", "creates")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=5000)
+    parser.add_argument("--updates", type=int, default=20000)
+    parser.add_argument("--creates", type=int, default=1001)
+    parser.add_argument("--rounds", type=int, default=3, help="how often creates are measured")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    arguments = parser.parse_args()
+    parts = arguments.only.split(",")
+    figures = Figures("Kubernetes client and controller runtime")
+    if "queue" in parts:
+        measure_queue(figures)
+    if "idle" in parts:
+        idle = orjson.loads(child("nowhere", "0"))
+        figures.add("idle process, caches empty", idle["rss"], "MB", limit=50)
+    if "canned" in parts:
+        uvloop.run(measure_canned(figures, arguments.pods, arguments.updates))
+    if "server" in parts or "creates" in parts:
+        measure_on_server(figures, parts, arguments)
+    return figures.finish()
+
+
+# The queue.
+
+
+def measure_queue(figures: Figures) -> None:
+    async def run(queue: Queue[int], count: int = 20_000) -> float:
+        began = time.process_time()
+        for key in range(count):
+            queue.add(key)
+            queue.add(key)
+        for _ in range(count):
+            queue.done(await queue.get())
+        return (time.process_time() - began) / count * 1e6
+
+    plain = min(uvloop.run(run(Queue())) for _ in range(5))
+    measured = min(uvloop.run(run(Queue(metrics=QueueMetrics(Metrics(), "bench")))) for _ in range(3))
+    figures.add("queue: two adds, get, done", plain, "us", limit=5, compared=f"with metrics {measured:.1f} us")
+
+
+# The informer, in a process of its own.
+
+
+def child(*arguments: str) -> str:
+    command = [sys.executable, "-m", "bench.follow", *arguments]
+    return last_line(subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout)
+
+
+def last_line(output: str) -> str:
+    """The figures: what comes before is the log."""
+    return output.splitlines()[-1]
+
+
+async def measure_canned(figures: Figures, pods: int, updates: int) -> None:
+    """From a server that has all its text ready: nothing but the client is measured."""
+    initial = [event("ADDED", pod(number, version=number + 1)) for number in range(pods)]
+    end = {"metadata": {"resourceVersion": str(pods), "annotations": {"k8s.io/initial-events-end": "true"}}}
+    changes = [
+        event("MODIFIED", pod(number % pods, version=pods + number + 1, restarts=1)) for number in range(updates)
+    ]
+
+    async def watch(request: web.BaseRequest) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await send(answer, [*initial, event("BOOKMARK", end)])
+        await asyncio.sleep(0.5)
+        await send(answer, changes)
+        await asyncio.sleep(600)
+        return answer
+
+    async with serving(watch) as url:
+        measured = orjson.loads(await asyncio.to_thread(child, url, str(updates)))
+    note(figures, "canned stream", measured, "")
+
+
+async def send(answer: web.StreamResponse, lines: list[bytes]) -> None:
+    for start in range(0, len(lines), 20):
+        await answer.write(b"".join(lines[start : start + 20]))
+
+
+@contextlib.asynccontextmanager
+async def serving(handler: Any) -> AsyncIterator[str]:
+    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def note(figures: Figures, source: str, measured: dict[str, float], rival: str) -> None:
+    compared = f"{measured['pods']} Pods, {measured['synced']:.0f} MB after the list ({measured['list']:.2f} s CPU)"
+    figures.add(f"informer, {source}: memory", measured["rss"], "MB", limit=80, compared=compared)
+    figures.add(f"informer, {source}: CPU an event", measured["us"], "us", limit=40, compared=rival)
+
+
+# On a real kube-apiserver.
+
+
+def measure_on_server(figures: Figures, parts: list[str], arguments: argparse.Namespace) -> None:
+    try:
+        control_plane.programs()
+    except control_plane.ProgramsMissing as missing:
+        print(f"  left out, real kube-apiserver: {missing}")
+        return
+    go = build_go()
+    with (
+        tempfile.TemporaryDirectory(prefix="kuberay-bench-") as folder,
+        control_plane.control_plane(Path(folder)) as plane,
+    ):
+        kubeconfig = str(plane.kubeconfig)
+        uvloop.run(prepare(kubeconfig))
+        if "creates" in parts:
+            measure_creates(figures, kubeconfig, go, arguments.creates, arguments.rounds)
+        if "server" in parts:
+            measure_informers(figures, kubeconfig, go, arguments.pods, arguments.updates)
+
+
+async def prepare(kubeconfig: str) -> None:
+    async with connected(kubeconfig) as client:
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+
+
+@contextlib.asynccontextmanager
+async def connected(kubeconfig: str) -> AsyncIterator[Client]:
+    client = Client(HttpTransport(load(kubeconfig)))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def measure_creates(figures: Figures, kubeconfig: str, go: Path | None, count: int, rounds: int) -> None:
+    ours, theirs = [], []
+    for number in range(rounds):  # alternating, so that a busy machine slows both
+        ours.append(uvloop.run(create(kubeconfig, f"ours-{number}", count)))
+        if go is not None:
+            theirs.append(float(run_go(go, "creates", kubeconfig, f"theirs-{number}", str(count), str(IN_FLIGHT))))
+    rate = statistics.median(ours)
+    figures.add(f"creates, {IN_FLIGHT} in flight", rate, "/s", compared=f"median of {rounds} rounds of {count} Pods")
+    if theirs:
+        other = statistics.median(theirs)
+        compared = f"client-go {other:.0f}/s, median of {rounds} alternating rounds"
+        figures.add("client-go's rate over ours", other / rate, "x", limit=1 / 0.9, compared=compared)
+    uvloop.run(clear(kubeconfig))
+
+
+async def create(kubeconfig: str, prefix: str, count: int) -> float:
+    async with connected(kubeconfig) as client:
+        names = iter(range(count))
+
+        async def work() -> None:
+            for number in names:
+                await client.create(
+                    PODS, orjson.dumps(pod_to_create(f"{prefix}-{number}")), namespace=NAMESPACE, type=Pod
+                )
+
+        began = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(IN_FLIGHT):
+                group.create_task(work())
+        return count / (time.perf_counter() - began)
+
+
+async def clear(kubeconfig: str) -> None:
+    async with connected(kubeconfig) as client:
+        await client.delete_all(PODS, namespace=NAMESPACE, grace_period_seconds=0)
+
+
+def measure_informers(figures: Figures, kubeconfig: str, go: Path | None, pods: int, updates: int) -> None:
+    uvloop.run(create(kubeconfig, "p", pods))
+    followers = [[sys.executable, "-m", "bench.follow", kubeconfig, str(updates)]]
+    if go is not None:
+        followers += [[str(go), "informer", kubeconfig, str(updates), form] for form in ("protobuf", "json")]
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(subprocess_of(command)) for command in followers]
+        for each in running:
+            assert each.stderr is not None
+            while "synced" not in (line := each.stderr.readline()):
+                if not line:
+                    raise RuntimeError(f"{each.args!r} ended before it was synced")
+        uvloop.run(update(kubeconfig, pods, updates))
+        ours, *theirs = [orjson.loads(last_line(each.communicate(timeout=300)[0])) for each in running]
+    rival = "; ".join(
+        f"client-go, {form}: {each['us']:.0f} us, {each['rss']:.0f} MB"
+        for form, each in zip(("protobuf", "JSON"), theirs, strict=False)
+    )
+    note(figures, "kube-apiserver", ours, rival)
+
+
+@contextlib.contextmanager
+def subprocess_of(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def update(kubeconfig: str, pods: int, updates: int) -> None:
+    async with connected(kubeconfig) as client:
+        numbers = iter(range(updates))
+
+        async def work() -> None:
+            for number in numbers:
+                patch = b'{"metadata":{"annotations":{"round":"%d"}}}' % number
+                await client.patch(PODS, f"p-{number % pods}", patch, namespace=NAMESPACE, type=Pod)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(IN_FLIGHT):
+                group.create_task(work())
+
+
+def build_go() -> Path | None:
+    """The program to compare with; `None` when there is no Go here."""
+    if shutil.which("go") is None:
+        print("  left out, comparison with client-go: there is no Go here")
+        return None
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kuberay" / "bench-client-go"
+    subprocess.run(["go", "build", "-o", str(cache), "."], cwd=GO, check=True, timeout=600)
+    return cache
+
+
+def run_go(go: Path, *arguments: str) -> str:
+    return subprocess.run([str(go), *arguments], check=True, capture_output=True, text=True, timeout=300).stdout
+
+
+# What is measured with: Pods as an operator makes them and a kubelet reports them.
+
+
+def pod_to_create(name: str) -> dict[str, Any]:
+    """A worker Pod of 5 kB."""
+    environment = [{"name": f"RAY_SETTING_{n}", "value": f"value-of-setting-{n}-" + "x" * 62} for n in range(27)]
+    resources = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}
+    container = {
+        "name": "ray-worker",
+        "image": "registry.example.com/team/ray:2.60.0-py311-gpu",
+        "command": ["/bin/bash", "-c", "--"],
+        "args": ["ulimit -n 65536; ray start --address=head-svc.bench.svc:6379 --block --num-cpus=4 " + "y" * 200],
+        "env": environment,
+        "resources": {"requests": resources, "limits": resources},
+        "livenessProbe": {"exec": {"command": ["bash", "-c", "wget -T 2 -q -O- http://localhost:52365/api/healthz"]}},
+        "volumeMounts": [{"name": f"volume-{n}", "mountPath": f"/mnt/volume-{n}"} for n in range(6)],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": {
+                "ray.io/cluster": "training",
+                "ray.io/group": "gpu-workers",
+                "ray.io/node-type": "worker",
+                "app.kubernetes.io/name": "kuberay",
+                "app.kubernetes.io/created-by": "kuberay-operator",
+            },
+            "annotations": {"ray.io/ft-enabled": "false"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "ray.io/v1",
+                    "kind": "RayCluster",
+                    "name": "training",
+                    "uid": "8c4a6c34-6a5b-4b0e-9d2e-1f6a3f0c1d2e",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "containers": [container],
+            "volumes": [{"name": f"volume-{n}", "emptyDir": {"medium": "Memory"}} for n in range(6)],
+            "restartPolicy": "Always",
+            "nodeSelector": {"node.kubernetes.io/instance-type": "g5.12xlarge"},
+        },
+    }
+
+
+def pod(number: int, *, version: int, restarts: int = 0) -> dict[str, Any]:
+    """The same as it is stored and reported: 6 kB."""
+    name = f"training-gpu-workers-worker-{number:05d}"
+    obj = pod_to_create(name)
+    when = "2026-01-01T00:00:00Z"
+    obj["metadata"] |= {
+        "uid": f"00000000-0000-4000-8000-{number:012d}",
+        "resourceVersion": str(version),
+        "creationTimestamp": when,
+        "managedFields": [{"manager": "kuberay-operator", "operation": "Update", "fieldsV1": {"f:spec": {"f:x": {}}}}],
+    }
+    obj["spec"]["nodeName"] = f"ip-10-0-{number % 250}-{number % 200}.ec2.internal"
+    running = {"running": {"startedAt": when}}
+    obj["status"] = {
+        "phase": "Running",
+        "podIP": f"10.1.{number // 250}.{number % 250}",
+        "startTime": when,
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": when}
+            for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+        ],
+        "containerStatuses": [
+            {"name": "ray-worker", "ready": True, "restartCount": restarts, "state": running, "lastState": {}}
+        ],
+    }
+    return obj
+
+
+def event(kind: str, obj: dict[str, Any]) -> bytes:
+    return orjson.dumps({"type": kind, "object": obj}) + b"\n"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
