@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kuberay.engine.node import commands, environment, probes, volumes
@@ -14,7 +15,6 @@ from kuberay.engine.node.remote import Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from kuberay.engine.node.environment import Facts, References
     from kuberay.engine.node.images import RayEnvironment
@@ -126,6 +126,7 @@ async def start(
         command = command_of(ray, pod, spec, around, references)
         scratch, stage = await asyncio.to_thread(volumes.make_container_folders, around.folder, spec["name"], attempt)
         own = {**around.files, "/tmp": scratch, "/dev/shm": around.folder.shared_memory}
+        own |= {str(path): path for path in ray.needed_below(Path("/tmp"))}
         mounts = volumes.mounts(spec, around.volumes, own, command.env)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -17,6 +17,8 @@ class RayEnvironment:
 
     folder: Path
     version: str | None
+    libraries: tuple[Path, ...] = ()
+    """Further folders it consists of: the interpreter it was made from, packages that are installed in place."""
 
     @property
     def programs(self) -> str:
@@ -40,6 +42,11 @@ class RayEnvironment:
         """`PATH` of a container: the environment's own programs come first, whatever the user asks for."""
         return f"{self.programs}:{given or _SYSTEM_PATH}"
 
+    def needed_below(self, hidden: Path) -> list[Path]:
+        """What has to stay visible for Ray to run, of all that lies in a folder that a container has its own of."""
+        inside = sorted({each for each in (self.folder, *self.libraries) if each.is_relative_to(hidden)})
+        return [each for each in inside if not any(each != other and each.is_relative_to(other) for other in inside)]
+
     def base_variables(self, hostname: str) -> dict[str, str]:
         """What an image would have set."""
         home = os.environ.get("HOME") or "/"
@@ -52,4 +59,5 @@ def installed() -> RayEnvironment:
         version = metadata.version("ray")
     except metadata.PackageNotFoundError:
         version = None
-    return RayEnvironment(Path(sys.prefix), version)
+    libraries = tuple(path for path in map(Path, (sys.base_prefix, *sys.path)) if path.is_dir())
+    return RayEnvironment(Path(sys.prefix), version, libraries)
