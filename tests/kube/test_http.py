@@ -86,6 +86,16 @@ class TestWhatIsSent:
         assert {name for name, _ in seen["headers"]} == {"host", "content-type", "content-length", "accept-encoding"}
         assert ["accept-encoding", "identity"] in seen["headers"]
 
+    async def test_a_large_body_arrives_whole(self) -> None:
+        body = b"x" * 3_000_000
+
+        async def size(request: web.BaseRequest) -> web.StreamResponse:
+            content = b"".join([chunk async for chunk in request.content.iter_any()])
+            return web.json_response({"equal": content == body, "length": request.headers["content-length"]})
+
+        async with serving(size) as url:
+            assert await exchanged(Access(url), Request("POST", "/", body=body)) == {"equal": True, "length": "3000000"}
+
     async def test_special_characters_arrive_as_they_are_meant(self) -> None:
         query = (("labelSelector", "a in (b,c),d!=e"), ("continue", "x+/=&"), ("labelSelector", "ü"))
         async with serving(echo) as url:

@@ -7,6 +7,7 @@ that the server refuses is renewed where that is possible, and the request sent 
 from __future__ import annotations
 
 import asyncio
+import io
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # Failures of aiohttp, of sockets and TLS, of time, and of a session that was closed meanwhile.
 _FAILURES = (aiohttp.ClientError, OSError, TimeoutError, RuntimeError, ValueError)
 _NOBODY = Credential()
+_LARGE = 2**20
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
 
 
@@ -128,7 +130,7 @@ class HttpTransport:
             "method": request.method,
             "url": URL(self._address(request), encoded=True),
             "headers": headers,
-            "data": request.body,
+            "data": _payload(request.body),
             "allow_redirects": False,
             "proxy": self.access.proxy,
             "server_hostname": self.access.server_name,
@@ -173,6 +175,11 @@ class _HttpStream:
                 return await self._answer.read()
         except _FAILURES as error:
             raise self._transport._failure(self._request, error) from error
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """What is large is sent in pieces, so that others get their turn between them."""
+    return io.BytesIO(body) if body is not None and len(body) > _LARGE else body
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
