@@ -13,6 +13,7 @@ from kuberay.cli.lazy import LazyGroup
 COMMANDS = {
     "local": ("kuberay.cli.local:local", "Run manifests on this machine: real Ray, no Kubernetes."),
     "operator": ("kuberay.cli.operator:operator", "Run the operator against a Kubernetes cluster."),
+    "install": ("kuberay.cli.install:install", "Print what a cluster needs to run the operator."),
     "crds": ("kuberay.cli.crds:crds", "Print the CustomResourceDefinitions of ray.io."),
     "validate": ("kuberay.cli.validate:validate", "Check manifests offline, with file, line and field."),
 }

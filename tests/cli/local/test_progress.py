@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kuberay.cli.local.progress import doing, is_ready, table
+from kuberay.cli.local.progress import doing, given_up, is_ready, table
 
 
 def pod(name: str = "a-head", *, cluster: str = "a", node: str = "local", **status: Any) -> dict[str, Any]:
@@ -80,3 +80,18 @@ class TestACluster:
         refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreateWorkerPod", "message": "quota"}
         [(line, _)] = table([cluster(desiredWorkerReplicas=1, conditions=[refused])], [])
         assert line.endswith("(quota)")
+
+
+class TestGivingUp:
+    def test_a_container_that_ends_again_and_again_is_given_up(self) -> None:
+        looping = container(waiting={"reason": "CrashLoopBackOff"})
+        assert given_up([pod(containerStatuses=[{**looping, "restartCount": 2}])]) is None
+        lost = given_up([pod("a-worker"), pod(containerStatuses=[{**looping, "restartCount": 3}])])
+        assert lost is not None
+        assert (lost[0]["metadata"]["name"], lost[1]) == ("a-head", "ray-head")
+
+    def test_a_container_without_anything_to_run_is_given_up_at_once(self) -> None:
+        assert given_up([pod(initContainerStatuses=[container("init", waiting={"reason": "ErrImageNeverPull"})])])
+
+    def test_a_container_that_takes_its_time_is_waited_for(self) -> None:
+        assert given_up([pod(containerStatuses=[container(running={})])]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ from kuberay.kube.errors import ApiError, KubeError
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.kubeconfig import load
 from kuberay.kube.resources import PODS
+from kuberay.kube.transport import Request
 from kuberay.raydash import Dashboard, DashboardError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from kuberay.cli.manifests import Manifest
     from kuberay.engine.folder import DataFolder
@@ -95,9 +97,26 @@ class Follower:
                     click.echo(f"  {name:<40} {doing}" if doing else name)
             if all(progress.is_ready(cluster, pods) for cluster in clusters):
                 return True
+            lost = progress.given_up(pods)
+            if lost is not None:
+                await self._show_end(client, *lost)
+                return False
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(LOOK_EVERY)
+
+    async def _show_end(self, client: Client, pod: Mapping[str, Any], container: str) -> None:
+        """Print the last words of a container that will not come up."""
+        where, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        path = PODS.path(namespace=where, name=name, subresource="log")
+        query = (("container", container), ("previous", "true"), ("tailLines", "15"))
+        try:
+            words = (await client.send(Request("GET", path, query))).decode(errors="replace")
+        except ApiError:
+            return  # it never ran, so it has said nothing; why stands in the line above
+        click.echo(
+            f"\nThe last words of container {container} in {name}:\n{textwrap.indent(words.strip(), '  ')}\n", err=True
+        )
 
     async def _look(self, client: Client) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         try:
@@ -113,7 +132,7 @@ class Follower:
         clusters, _ = await self._look(client)
         lines = []
         if not ready:
-            lines += [f"Not ready after {seconds:.0f} s. What blocks it: kubectl describe raycluster,pods", ""]
+            lines += [f"Not ready after {seconds:.0f} s, and still running. More: kubectl describe raycluster,pods", ""]
         elif clusters:
             lines += [f"Ready in {seconds:.1f} s.", ""]
         else:

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+HOPELESS_RESTARTS = 3
+
+
 def cluster_line(cluster: Mapping[str, Any]) -> str:
     """One line about a RayCluster: how far it is and, when something blocks it, what."""
     status = cluster.get("status", {})
@@ -63,6 +66,18 @@ def _trouble(container: Mapping[str, Any]) -> str:
     if ended.get("exitCode"):
         return f"{container['name']} ended with code {ended['exitCode']}" + _because(ended.get("message"))
     return ""
+
+
+def given_up(pods: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], str] | None:
+    """A Pod and its container that waiting does not help: it cannot run at all, or has ended again and again."""
+    for pod in pods:
+        status = pod.get("status", {})
+        for container in status.get("initContainerStatuses", []) + status.get("containerStatuses", []):
+            reason = container.get("state", {}).get("waiting", {}).get("reason", "")
+            is_looping = reason == "CrashLoopBackOff" and container.get("restartCount", 0) >= HOPELESS_RESTARTS
+            if is_looping or reason == "ErrImageNeverPull":
+                return pod, container["name"]
+    return None
 
 
 def _because(message: str | None) -> str:

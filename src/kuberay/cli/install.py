@@ -1,0 +1,79 @@
+"""`kuberay install`: everything a cluster needs to run the operator, as manifests."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from kuberay import __version__
+
+
+@click.command()
+@click.option(
+    "--namespace", default="kuberay-system", show_default=True, metavar="NAME", help="Where the operator runs."
+)
+@click.option(
+    "--image",
+    default=f"kuberay:{__version__}",
+    show_default=True,
+    metavar="IMAGE",
+    help="Image of the operator; the Dockerfile of this project builds it.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many operators run; one of them leads, the others stand by.",
+)
+@click.option(
+    "--watch-namespace", default="", metavar="A,B", help="Work, and have rights, only there. Default: everywhere."
+)
+@click.option(
+    "--crds",
+    type=click.Choice(["full", "slim", "none"]),
+    default="full",
+    show_default=True,
+    help="Which CustomResourceDefinitions to print; see kuberay crds.",
+)
+@click.option("--output", type=click.Choice(["yaml", "json"]), default="yaml", help="YAML documents, or one JSON list.")
+@click.argument("flags", nargs=-1, metavar="[-- OPERATOR FLAGS]")
+def install(
+    namespace: str, image: str, replicas: int, watch_namespace: str, crds: str, output: str, flags: tuple[str, ...]
+) -> None:
+    """Print what a cluster needs to run the operator: CRDs, account, rights, Deployment and Service.
+
+    Nothing is installed by printing:
+
+        kuberay install | kubectl apply --server-side -f -
+
+    Flags for the operator itself follow two dashes:
+
+        kuberay install -- --reconcile-concurrency=4
+    """
+    from kuberay.api.crd import DEFINITIONS, crd
+    from kuberay.cli.crds import to_yaml
+    from kuberay.operator.flags import FlagError, HelpWanted, parse
+    from kuberay.operator.install import Installation, objects
+
+    try:
+        parse(flags)
+    except (FlagError, HelpWanted) as problem:
+        raise click.UsageError(
+            str(problem) or "flags of the operator are explained by `kuberay operator --help`"
+        ) from problem
+    definitions = [] if crds == "none" else [crd(kind, slim=crds == "slim") for kind in DEFINITIONS]
+    installation = Installation(
+        namespace=namespace,
+        image=image,
+        replicas=replicas,
+        watch_namespaces=tuple(filter(None, (each.strip() for each in watch_namespace.split(",")))),
+        arguments=flags,
+    )
+    made = [*definitions, *objects(installation)]
+    if output == "json":
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
+    else:
+        for each in made:
+            click.echo("---\n" + to_yaml(each), nl=False)
