@@ -142,10 +142,10 @@ class Follower:
         for name, address in addresses.items():
             lines.append(f"  Dashboard   {address}   ({name}{await _nodes(address)})")
         lines.append(f"  kubectl     export KUBECONFIG={self._folder.kubeconfig}")
-        if first:
+        if first and ready:
             script = "import ray; ray.init(); print(ray.cluster_resources())"
             lines.append(f"  Run a job   ray job submit --address {first} -- python -c '{script}'")
-        else:
+        elif not clusters:
             lines.append("  Deploy      kubectl apply -f FILE")
         lines += ["  Look        kubectl get raycluster,pods,svc", "  Stop        kuberay local down"]
         return Outcome(ready=ready, text="\n".join(lines))
