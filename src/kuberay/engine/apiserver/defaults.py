@@ -212,7 +212,7 @@ def job(obj: Object) -> None:
 
 
 def network_policy(obj: Object) -> None:
-    """Ports are TCP unless told otherwise; a policy is about incoming traffic, and outgoing when it has rules for it."""
+    """Ports are TCP unless told otherwise; a policy is about incoming traffic, and outgoing if it has such rules."""
     spec = obj.setdefault("spec", {})
     for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
         for port in rule.get("ports", ()):
