@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 
 from kuberay.api.gates import FeatureGates
@@ -17,8 +17,7 @@ from kuberay.kube.election import LeaseLost
 from kuberay.kube.leadership import Leadership
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.resources import PODS
-from kuberay.operator import health
-from kuberay.operator.main import Operator, run
+from kuberay.operator.main import Operator, listening, run
 from kuberay.operator.settings import Settings, from_environment
 from tests.build.clusters import cluster
 from tests.controllers.embedded import embedded
@@ -27,27 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-async def get(address: str, path: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(f"http://{address}{path}") as answer:
-        return answer.status, await answer.text()
-
-
-class TestHealth:
-    async def test_it_tells_what_is_waited_for(self) -> None:
-        waiting = ["caches are being filled"]
-        async with health.serving("127.0.0.1:0", health.probes(lambda: waiting)) as address:
-            assert await get(address, "/healthz") == (200, "ok")
-            assert await get(address, "/readyz") == (503, "caches are being filled")
-            waiting.clear()
-            assert await get(address, "/readyz") == (200, "ok")
-            assert await get(address, "/healthz/healthz") == (200, "ok")
-            assert await get(address, "/readyz/readyz") == (200, "ok")
+class TestListening:
+    @pytest.mark.parametrize(
+        ("address", "expected"), [(":8082", ("", 8082)), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:80", ("::1", 80))]
+    )
+    def test_an_address_is_a_host_and_a_port(self, address: str, expected: tuple[str, int]) -> None:
+        assert listening(address) == expected
 
     @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:80800"])
-    async def test_an_address_that_cannot_be_read_says_so(self, address: str) -> None:
+    def test_one_that_cannot_be_read_says_so(self, address: str) -> None:
         with pytest.raises(ValueError, match="host:port is wanted"):
-            async with health.serving(address, {}):
-                pass
+            listening(address)
 
 
 class TestStopping:
@@ -72,7 +61,8 @@ class TestStopping:
 
     async def test_a_health_address_that_is_taken_is_an_error(self) -> None:
         client, _ = await embedded()
-        async with health.serving("127.0.0.1:0", {}) as address:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
             with pytest.raises(OSError, match="address already in use"):
                 await run(client, Settings(health_address=address), stop=asyncio.Event())
 
@@ -176,9 +166,7 @@ class TestMetrics:
         operator = Operator(client, settings, leadership=Chosen(), metrics=metrics)
         running = asyncio.create_task(operator.run(stop))
         await until(lambda: not operator.not_ready())
-        async with health.serving("127.0.0.1:0", health.measurements(metrics)) as address:
-            status, text = await get(address, "/metrics")
-        assert status == 200
+        text = (await metrics.render()).decode()
         assert 'workqueue_depth{controller="raycluster",name="raycluster",priority="0"} 0.0' in text
         assert 'controller_runtime_max_concurrent_reconciles{controller="raycluster"} 8.0' in text
         assert 'leader_election_master_status{name="ray-operator-leader"} 0.0' in text

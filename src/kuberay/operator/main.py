@@ -16,8 +16,8 @@ from kuberay.api.gates import Gate
 from kuberay.controllers.raycluster.controller import REPORTER, RayClusterController
 from kuberay.kube.election import LeaseLost
 from kuberay.kube.metrics import Metrics
+from kuberay.kube.probes import ProbeServer
 from kuberay.kube.recorder import Recorder
-from kuberay.operator import health
 from kuberay.operator.cluster_metrics import ClusterMetrics
 
 if TYPE_CHECKING:
@@ -92,16 +92,24 @@ class Operator:
         """Work until `stop` is set; then finish what is under way and return.
 
         :raises OSError: an address cannot be listened on.
+        :raises ValueError: an address cannot be read.
         :raises LeaseLost: another process may lead by now; whatever was under way is abandoned.
         """
         async with AsyncExitStack() as stack:
-            for address, answers in (
-                (self._settings.health_address, health.probes(self.not_ready)),
-                (self._settings.metrics_address, health.measurements(self._metrics)),
+            # The names of the checks are KubeRay's, and one more that tells something.
+            checks = {"readyz": lambda: None, "caches": lambda: "; ".join(self.not_ready()) or None}
+            for paths, address, server in (
+                (
+                    "/healthz /readyz",
+                    self._settings.health_address,
+                    ProbeServer(live={"healthz": lambda: None}, ready=checks),
+                ),
+                ("/metrics", self._settings.metrics_address, ProbeServer(metrics=self._metrics)),
             ):
                 if address is not None:
-                    taken = await stack.enter_async_context(health.serving(address, answers))
-                    log.info("serving", address=taken, paths=", ".join(answers))
+                    host, port = listening(address)
+                    taken = await stack.enter_async_context(server.serving(host, port))
+                    log.info("serving", address=f"{host}:{taken}", paths=paths)
             namespaces = list(self._settings.watch_namespaces) or "all"
             log.info("operator started", version=__version__, namespaces=namespaces)
             if self._leadership is None:
@@ -132,6 +140,17 @@ class Operator:
             _, late = await asyncio.wait((recording,), timeout=_LAST_EVENTS)
             for task in late:
                 task.cancel()
+
+
+def listening(address: str) -> tuple[str, int]:
+    """Where to listen: an empty host means every interface, port 0 any free one.
+
+    :raises ValueError: it cannot be read.
+    """
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{address!r} is no address to listen on; host:port is wanted, such as 127.0.0.1:8082")
+    return host.strip("[]"), int(port)
 
 
 async def run(client: Client, settings: Settings, *, stop: asyncio.Event) -> None:

@@ -1,0 +1,73 @@
+"""`kuberay operator` and `kuberay install` as they are typed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from kuberay.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+
+def kuberay(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"KUBECONFIG": None, **environment})
+
+
+class TestOperator:
+    @pytest.mark.parametrize("word", ["--help", "-h", "-help"])
+    def test_help_lists_the_flags(self, word: str) -> None:
+        answer = kuberay("operator", word)
+        assert answer.exit_code == 0
+        assert "--reconcile-concurrency N\n" in answer.output
+
+    def test_a_flag_that_there_is_not_is_a_mistake_of_usage(self) -> None:
+        answer = kuberay("operator", "--qbs=1")
+        assert answer.exit_code == 2
+        assert "flag --qbs is unknown; known are --batch-scheduler" in answer.output
+
+    def test_a_gate_that_there_is_not_is_answered_with_the_known_ones(self) -> None:
+        answer = kuberay("operator", "--feature-gates=RayTurbo=true")
+        assert answer.exit_code == 1
+        assert "'RayTurbo' is unknown; known are GCSFaultToleranceEmbeddedStorage, KubernetesWAS" in answer.output
+
+    def test_a_configuration_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        answer = kuberay("operator", f"--config={tmp_path / 'c.yaml'}")
+        assert answer.exit_code == 1
+        assert "No such file or directory" in answer.output
+        assert "c.yaml" in answer.output
+
+    def test_a_cluster_that_is_not_configured_is_an_error(self, tmp_path: Path) -> None:
+        answer = kuberay("operator", "--kubeconfig", str(tmp_path / "none"))
+        assert answer.exit_code == 1
+        assert "there is no kubeconfig file" in answer.output
+
+
+class TestInstall:
+    def test_yaml_documents_can_be_read_back(self) -> None:
+        answer = kuberay("install", "--crds=slim", "--namespace=ops")
+        documents = list(yaml.safe_load_all(answer.output))
+        assert [each["kind"] for each in documents[:5]] == ["CustomResourceDefinition"] * 4 + ["Namespace"]
+        assert documents[-1]["metadata"]["namespace"] == "ops"
+
+    def test_one_json_list(self) -> None:
+        answer = kuberay("install", "--crds=none", "--output=json")
+        found = json.loads(answer.output)
+        assert (found["kind"], found["items"][-1]["kind"]) == ("List", "Deployment")
+
+    def test_flags_behind_two_dashes_are_for_the_operator(self) -> None:
+        answer = kuberay("install", "--crds=none", "--output=json", "--", "--qps=50")
+        [container] = json.loads(answer.output)["items"][-1]["spec"]["template"]["spec"]["containers"]
+        assert container["args"][-1] == "--qps=50"
+
+    def test_flags_that_the_operator_would_refuse_are_refused_now(self) -> None:
+        answer = kuberay("install", "--", "--qbs=50")
+        assert answer.exit_code == 2
+        assert "flag --qbs is unknown" in answer.output
