@@ -44,27 +44,22 @@ class Starter:
 
 
 class EngineProcess:
-    """An engine started by this process."""
+    """An engine started by this process.
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: DataFolder) -> None:
-        self._process = process
+    :param attached: the engine ends with this process, even when that is killed.
+    """
+
+    def __init__(self, folder: DataFolder, *, port: int, attached: bool) -> None:
         self._folder = folder
-
-    @classmethod
-    def start(cls, folder: DataFolder, *, port: int, attached: bool) -> EngineProcess:
-        """Start an engine and wait until it serves.
-
-        :param attached: the engine ends with this process, even when that is killed.
-        :raises EngineError: it did not come up; the message says why.
-        """
         folder.create()
         reading, writing = os.pipe()
+        self._reports = os.fdopen(reading, "rb")
         command = [sys.executable, "-m", "kuberay.cli", "local", "engine", f"--folder={folder.path}", f"--port={port}"]
         command += [f"--report={writing}"] + (["--attached"] if attached else [])
-        with folder.log.open("ab") as log, os.fdopen(reading, "rb") as reports:
+        with folder.log.open("ab") as log:
             try:
                 # A session of its own: Ctrl-C reaches us alone, and we stop the engine in order.
-                process = subprocess.Popen(
+                self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -74,15 +69,21 @@ class EngineProcess:
                 )
             finally:
                 os.close(writing)
+
+    def wait_until_ready(self) -> None:
+        """Wait until it serves.
+
+        :raises EngineError: it did not come up; the message says why.
+        """
+        with self._reports as reports:
             line = reports.readline()
         if not line:
-            code = process.wait(timeout=START_TIMEOUT)
-            raise EngineError(f"the engine ended with code {code} while it started. Its log: {folder.log}")
+            code = self._process.wait(timeout=START_TIMEOUT)
+            raise EngineError(f"the engine ended with code {code} while it started. Its log: {self._folder.log}")
         report = msgspec.json.decode(line, type=Report)
         if not report.ready:
-            process.wait(timeout=START_TIMEOUT)
+            self._process.wait(timeout=START_TIMEOUT)
             raise EngineError(report.error)
-        return cls(process, folder)
 
     def has_ended(self) -> bool:
         """Whether the engine is gone."""

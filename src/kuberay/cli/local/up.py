@@ -35,7 +35,6 @@ def up(files: tuple[str, ...], detach: bool, port: int, timeout: float, folder: 
     Clusters that an earlier engine left in the data folder come back too. Without --detach the engine runs until
     Ctrl-C, and everything it started ends with it.
     """
-    from kuberay.cli.local.follow import Follower
     from kuberay.cli.local.process import EngineProcess
     from kuberay.engine.errors import EngineError
     from kuberay.engine.folder import already_running
@@ -45,7 +44,10 @@ def up(files: tuple[str, ...], detach: bool, port: int, timeout: float, folder: 
     if pid is not None:
         raise click.ClickException(already_running(folder, pid))
     try:
-        engine = EngineProcess.start(folder, port=port, attached=not detach)
+        engine = EngineProcess(folder, port=port, attached=not detach)
+        from kuberay.cli.local.follow import Follower  # takes a while to import, and so does the engine
+
+        engine.wait_until_ready()
     except EngineError as problem:
         raise click.ClickException(str(problem)) from problem
 
