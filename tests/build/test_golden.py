@@ -114,7 +114,6 @@ ACCEPTED = {
     "spec.containers[0].env[FQ_RAY_IP]": "on the head: it can be reached at its own address",
     "spec.containers[0].env[RAY_USAGE_STATS_EXTRA_TAGS].value": "our version",
     "spec.initContainers[wait-gcs-ready].args[0]": "a check that does not import Ray",
-    "metadata.ownerReferences[0].uid": "of the cluster in the record",
 }
 
 
@@ -208,7 +207,7 @@ def is_comparable(record: Json) -> bool:
 
 def stored(document: Json) -> RayCluster:
     """A cluster as an API server stores it."""
-    document["metadata"] |= {"namespace": "default", "uid": "u-1"}
+    document["metadata"] |= {"namespace": "default", "uid": f"<uid:RayCluster/{document['metadata']['name']}>"}
     for group in document["spec"].get("workerGroupSpecs") or []:
         for field, value in (("replicas", 0), ("minReplicas", 0), ("maxReplicas", 2**31 - 1), ("numOfHosts", 1)):
             if group.get(field) is None:

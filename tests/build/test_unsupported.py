@@ -11,8 +11,6 @@ from tests.build.clusters import cluster, group, template
 
 ASKED: dict[str, dict[str, Any]] = {
     "spec.enableInTreeAutoscaling": {"enableInTreeAutoscaling": True},
-    "spec.gcsFaultToleranceOptions": {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}},
-    "metadata.annotations[ray.io/ft-enabled]": {"metadata": {"annotations": {"ray.io/ft-enabled": "True"}}},
     "spec.authOptions": {"authOptions": {"mode": "token"}},
     "spec.tlsOptions": {"tlsOptions": {"enabled": True}},
     "spec.networkPolicy": {"networkPolicy": {}},

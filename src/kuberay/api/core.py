@@ -178,3 +178,68 @@ class Service(_Slim, frozen=True, kw_only=True):
     def name(self) -> str:
         """`metadata.name`."""
         return self.metadata.name
+
+
+class JobCondition(_Slim, frozen=True, kw_only=True):
+    """One observation of the Job controller."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class JobStatus(_Slim, frozen=True, kw_only=True):
+    """How a Job fares."""
+
+    conditions: list[JobCondition] = []
+
+
+class Job(_Slim, frozen=True, kw_only=True):
+    """A Job as it is cached."""
+
+    metadata: Metadata = Metadata()
+    status: JobStatus = JobStatus()
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.metadata.name
+
+    @property
+    def end(self) -> JobCondition | None:
+        """How the Job ended, if it has. One that is about to fail counts: its Pods only have to be taken down."""
+        return next(
+            (
+                each
+                for each in self.status.conditions
+                if each.status == "True" and each.type in ("Complete", "Failed", "FailureTarget")
+            ),
+            None,
+        )
+
+
+class VolumeResources(_Slim, frozen=True, kw_only=True):
+    """How much a claim asks for."""
+
+    requests: dict[str, str | int] = {}
+
+
+class PersistentVolumeClaimSpec(_Slim, frozen=True, kw_only=True):
+    """The part of a claim's spec that decisions read."""
+
+    access_modes: list[str] = []
+    storage_class_name: str | None = None
+    resources: VolumeResources = VolumeResources()
+
+
+class PersistentVolumeClaim(_Slim, frozen=True, kw_only=True):
+    """A volume claim as it is cached."""
+
+    metadata: Metadata = Metadata()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.metadata.name

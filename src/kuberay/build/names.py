@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 HEAD = "head"
 WORKER = "worker"
+REDIS_CLEANUP = "redis-cleanup"
 """Values of the label `ray.io/node-type`."""
 
 HEAD_GROUP = "headgroup"
@@ -86,6 +87,15 @@ def head_service(cluster: RayCluster) -> str:
 def head_address(cluster: RayCluster, cluster_domain: str) -> str:
     """The DNS name by which every other Pod reaches the head."""
     return f"{head_service(cluster)}.{cluster.namespace}.svc.{cluster_domain}"
+
+
+def redis_cleanup_job(cluster: RayCluster) -> str:
+    return check_label(f"{cluster.name}-{REDIS_CLEANUP}")
+
+
+def gcs_claim(cluster: RayCluster) -> str:
+    """The volume claim of a head that keeps its state itself. Never shortened."""
+    return f"{cluster.name}-gcs-pvc"
 
 
 def identifier(cluster: RayCluster, node_type: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kuberay.api.templates import mapping, text
-from kuberay.build import container, labels, names, probes, start_command, wait_gcs
+from kuberay.build import container, fault_tolerance, labels, names, probes, start_command, wait_gcs
 from kuberay.build.revision import revision
 from kuberay.kube import quantity
 
@@ -141,6 +141,10 @@ def _finish(
 
     params = start_command.from_group(group.ray_start_params, group.resources, group.labels)
     params = start_command.with_defaults(params, node_type, f"{host}:{port}")
+    if node_type == names.HEAD:
+        params = fault_tolerance.wire_head(cluster, spec, ray, metadata["annotations"], params)
+    else:
+        fault_tolerance.wire_worker(cluster, ray)
     container.add_metrics_port(ray, names.DEFAULT_PORTS["metrics"])
     if "plasma-directory" not in params:
         container.add_empty_dir(spec, ray, names.SHARED_MEMORY, "/dev/shm", _shared_memory(ray))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kuberay.api.problems import Problem, child
-from kuberay.api.v1.raycluster import ANNOTATION_FT_ENABLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +31,6 @@ def _asked_for(cluster: RayCluster) -> Iterator[tuple[str, str]]:
     annotations = cluster.metadata.annotations
     if spec.is_autoscaling:
         yield "spec.enableInTreeAutoscaling", "autoscaling"
-    if spec.gcs_fault_tolerance_options is not None:
-        yield "spec.gcsFaultToleranceOptions", "GCS fault tolerance"
-    elif cluster.is_fault_tolerant:
-        yield child("metadata.annotations", ANNOTATION_FT_ENABLED), "GCS fault tolerance"
     if spec.auth_options is not None and spec.auth_options.is_token:
         yield "spec.authOptions", "authentication"
     if spec.tls_options is not None and spec.tls_options.enabled:

@@ -65,6 +65,8 @@ class Outcome:
     """Actions that the server would not have, with what it said."""
     interruption: KubeError | None = None
     """Why the rest was not tried, when that is nobody's fault."""
+    is_namespace_closing: bool = False
+    """Whether something was refused because the namespace is being deleted: nothing can be made in it any more."""
 
     @property
     def tried(self) -> set[str]:
@@ -195,6 +197,7 @@ class Actor:
             except _PASSING as error:
                 outcome.interruption = error
             except ApiError as error:
+                outcome.is_namespace_closing |= _tells_of_closing_namespace(error)
                 self._refused(action, str(error), outcome)
             except NameTaken as error:
                 self._refused(action, str(error), outcome)
@@ -271,8 +274,13 @@ class Actor:
 
 def _is_left_over(action: Create, owner: Any) -> bool:
     """Whether an object belonged to an earlier object of our owner's name: it is about to go, and serves nobody."""
-    ours = orjson.loads(action.body)["metadata"]["ownerReferences"][0]
-    return owner is not None and (owner.kind, owner.name) == (ours["kind"], ours["name"])
+    ours = orjson.loads(action.body)["metadata"].get("ownerReferences", ())
+    return owner is not None and (owner.kind, owner.name) in [(each["kind"], each["name"]) for each in ours]
+
+
+def _tells_of_closing_namespace(error: ApiError) -> bool:
+    details = error.status.details
+    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)
 
 
 class NameTaken(Exception):

@@ -14,6 +14,8 @@ class ControllerOptions:
 
     build: BuildOptions = field(default_factory=BuildOptions)
     gates: FeatureGates = DEFAULT_GATES
+    redis_cleanup: bool = True
+    """Whether what a deleted cluster has stored in Redis is removed."""
     resync: float | None = 300.0
     """Seconds after which a settled cluster is looked at again although nothing happened; `None` for never."""
     batch: int = 250

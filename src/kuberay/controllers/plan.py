@@ -124,6 +124,10 @@ class EmitEvent:
     reason: str
     action: str
     note: str
+    once: str = ""
+    """When set: told only once under this name, as long as it is remembered."""
+    is_about_namespace: bool = False
+    """Whether it is told of the object's namespace: while that is being deleted, it takes no events of its objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

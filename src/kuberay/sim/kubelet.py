@@ -34,7 +34,11 @@ class Fate(Enum):
     PENDING = "bound, never started"
     UNREADY = "running, never ready"
     RUNNING = "running and ready"
+    SUCCEEDED = "ended well"
     FAILED = "ended in failure"
+
+
+_ENDS = {Fate.SUCCEEDED: "Succeeded", Fate.FAILED: "Failed"}
 
 
 class FakeKubelet:
@@ -114,21 +118,22 @@ class FakeKubelet:
 
 
 def _has_met(pod: Pod, fate: Fate) -> bool:
-    phase = "Failed" if fate is Fate.FAILED else "Running"
+    phase = _ENDS.get(fate, "Running")
     return pod.status.phase == phase and pod.is_ready == (fate is Fate.RUNNING)
 
 
 def _status(pod: Pod, fate: Fate, address: str) -> dict[str, Any]:
     """The status a kubelet writes; times are fixed, because nobody may depend on them."""
-    ready, failed = fate is Fate.RUNNING, fate is Fate.FAILED
+    ready = fate is Fate.RUNNING
     truth = "True" if ready else "False"
     then = "2026-01-01T00:00:00Z"
     state: dict[str, Any] = {"running": {"startedAt": then}}
-    if failed:
-        state = {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": then, "finishedAt": then}}
+    if fate in _ENDS:
+        code, word = (0, "Completed") if fate is Fate.SUCCEEDED else (1, "Error")
+        state = {"terminated": {"exitCode": code, "reason": word, "startedAt": then, "finishedAt": then}}
     reason = {} if ready else {"reason": "ContainersNotReady", "message": "containers with unready status"}
     return {
-        "phase": "Failed" if failed else "Running",
+        "phase": _ENDS.get(fate, "Running"),
         "hostIP": "10.127.0.1",
         "podIP": address,
         "podIPs": [{"ip": address}],

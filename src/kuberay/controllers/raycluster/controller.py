@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from kuberay.api.core import Pod, Service
+from kuberay.api.core import Job, PersistentVolumeClaim, Pod, Service
+from kuberay.api.gates import Gate
 from kuberay.api.v1 import RayCluster
-from kuberay.build import labels
+from kuberay.build import labels, names
 from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
@@ -38,7 +39,7 @@ from kuberay.kube.informer import Informer
 from kuberay.kube.metrics import ControllerMetrics, QueueMetrics
 from kuberay.kube.queue import Queue
 from kuberay.kube.recorder import Regarding
-from kuberay.kube.resources import PODS, SERVICES
+from kuberay.kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ REPORTER = "raycluster-controller"
 """Of the controller, in events."""
 
 _OUR_PODS = f"{labels.NODE_TYPE} in (head,worker,redis-cleanup)"
+_CLEANUP_JOBS = f"{labels.NODE_TYPE}={names.REDIS_CLEANUP}"
 _CATCHING_UP = 0.5
 """Seconds after which a cache that was behind is asked again."""
 
@@ -74,6 +76,7 @@ class _Memory:
     reported: frozenset[str] = frozenset()
     status_due: float | None = None
     """When a status that was held back has to be written."""
+    is_namespace_closing: bool = False
     confirmed_at: str = ""
     """The version of the cluster at which its Pods were last known to be as cached."""
 
@@ -106,15 +109,28 @@ class RayClusterController:
         indexes = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
         self.pods: Store[Pod] = Store(indexes)
         self.services: Store[Service] = Store(indexes)
-        self._informers: tuple[Informer[RayCluster], Informer[Pod], Informer[Service]] = (
+        self.jobs: Store[Job] = Store({BY_OWNER: owner_index})
+        self.claims: Store[PersistentVolumeClaim] = Store()
+        self._informers: list[Informer[Any]] = [
             Informer(client, RAY_CLUSTERS, self.clusters, type=RayCluster, namespace=namespace),
             Informer(client, PODS, self.pods, type=Pod, namespace=namespace, labels=_OUR_PODS),
             Informer(client, SERVICES, self.services, type=Service, namespace=namespace, labels=labels.CLUSTER),
-        )
+        ]
+        if options.redis_cleanup:
+            self._informers.append(
+                Informer(client, JOBS, self.jobs, type=Job, namespace=namespace, labels=_CLEANUP_JOBS)
+            )
+        if Gate.GCS_FAULT_TOLERANCE_EMBEDDED_STORAGE in options.gates:
+            # A user's own claim carries no label of ours.
+            self._informers.append(
+                Informer(client, PERSISTENT_VOLUME_CLAIMS, self.claims, type=PersistentVolumeClaim, namespace=namespace)
+            )
         caches = {
             RAY_CLUSTERS: Cache(self.clusters, RayCluster),
             PODS: Cache(self.pods, Pod),
             SERVICES: Cache(self.services, Service),
+            JOBS: Cache(self.jobs, Job),
+            PERSISTENT_VOLUME_CLAIMS: Cache(self.claims, PersistentVolumeClaim),
         }
         self._actor = Actor(client, caches, concurrency=options.concurrency)
         self._controller: Controller[Key] = Controller(
@@ -128,11 +144,13 @@ class RayClusterController:
         owner_key = owner("RayCluster", "ray.io")
         self._controller.watches(self.pods, owner_key)
         self._controller.watches(self.services, owner_key)
+        self._controller.watches(self.jobs, owner_key)
+        self._controller.watches(self.claims, owner_key)
 
     @property
     def is_synced(self) -> bool:
         """Whether everything there was at the start is known."""
-        return self.clusters.is_synced and self.pods.is_synced and self.services.is_synced
+        return all(informer.store.is_synced for informer in self._informers)
 
     @property
     def problems(self) -> list[str]:
@@ -177,7 +195,16 @@ class RayClusterController:
         memory = self._memory.get(key)
         if memory is None or memory.uid != uid:
             memory = self._memory[key] = _Memory(uid)
-        seen = observe(cluster, self.pods, self.services, failures=memory.failures, reported=memory.reported)
+        seen = observe(
+            cluster,
+            self.pods,
+            self.services,
+            jobs=self.jobs,
+            claims=self.claims,
+            is_namespace_closing=memory.is_namespace_closing,
+            failures=memory.failures,
+            reported=memory.reported,
+        )
         plan = self._decide(seen)
         stages, is_held_back = await self._fenced(seen, plan, memory)
         outcome = await self._actor.run(stages, uid)
@@ -195,6 +222,7 @@ class RayClusterController:
 
     def _remember(self, cluster: RayCluster, plan: Plan, outcome: Outcome, memory: _Memory) -> bool:
         """Keep what was refused, and forget what is settled; tells whether there was something to forget."""
+        memory.is_namespace_closing |= outcome.is_namespace_closing
         before = memory.failures
         unresolved = plan.held | ({action.scope for action in plan.actions} - outcome.tried)
         memory.failures = failures.after(
@@ -260,14 +288,15 @@ class RayClusterController:
             await self._actor.patch_status(plan.status)
         memory.status_due = None
         self._emit(seen.cluster, plan.events)
-        memory.reported |= {pod.metadata.uid for pod in seen.strangers}
+        memory.reported |= {event.once for event in plan.events if event.once}
         return plan.status is not None, None
 
     def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
         for event in events:
-            self._recorder.event(
-                Regarding.of(cluster, RAY_CLUSTERS), event.type, event.reason, event.action, event.note
-            )
+            regarding = Regarding.of(cluster, RAY_CLUSTERS)
+            if event.is_about_namespace:
+                regarding = Regarding("v1", "Namespace", "", cluster.namespace, "")
+            self._recorder.event(regarding, event.type, event.reason, event.action, event.note)
 
 
 def _is_news(old: RayCluster | None, new: RayCluster | None) -> bool:

@@ -18,7 +18,7 @@ from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
 from kuberay.build.unsupported import unsupported
 from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
-from kuberay.controllers.raycluster import scale
+from kuberay.controllers.raycluster import deletion, scale, storage
 from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
 from kuberay.controllers.raycluster.status import (
     BLOCKED,
@@ -50,8 +50,12 @@ def decide(seen: Seen, options: ControllerOptions, now: float) -> Plan:
     :param now: seconds since 1970.
     """
     cluster = seen.cluster
-    if not _is_ours(seen) or cluster.metadata.deletion_timestamp is not None:
+    if not _is_ours(seen):
         return Plan()
+    if cluster.metadata.deletion_timestamp is not None:
+        return deletion.deletion(seen, options, now)
+    if seen.is_namespace_closing:
+        return Plan()  # everything in it goes, and nothing can be made
     blocked = _blocked(seen, options)
     draft = _Draft(seen, options, now)
     if blocked is None:
@@ -59,7 +63,11 @@ def decide(seen: Seen, options: ControllerOptions, now: float) -> Plan:
     return Plan(
         stages=draft.stages,
         status=status_patch(cluster, status(seen, blocked, now), now),
-        events=(*_blocked_event(seen, blocked), *_stranger_events(seen)),
+        events=tuple(
+            event
+            for event in (*_blocked_event(seen, blocked), *_stranger_events(seen), *storage.claim_events(seen))
+            if not event.once or event.once not in seen.reported
+        ),
         held=frozenset(draft.held),
         look_again=draft.look_again,
     )
@@ -80,7 +88,7 @@ def _blocked(seen: Seen, options: ControllerOptions) -> Blocked | None:
     for reason, problems in layers:
         if problems:
             return Blocked(reason, "; ".join(map(str, problems)))
-    return None
+    return storage.foreign_claim(seen)
 
 
 def _blocked_event(seen: Seen, blocked: Blocked | None) -> Iterator[EmitEvent]:
@@ -103,10 +111,10 @@ def _stranger_events(seen: Seen) -> Iterator[EmitEvent]:
     for pod in seen.strangers:
         owner = pod.metadata.controller
         is_leftover = owner is not None and (owner.kind, owner.name) == ("RayCluster", seen.cluster.name)
-        if not is_leftover and pod.metadata.uid not in seen.reported:
+        if not is_leftover:
             name = f"{pod.metadata.namespace}/{pod.name}"
             note = f"Pod {name} carries the labels of this RayCluster but does not belong to it; it is not counted"
-            yield EmitEvent(type="Warning", reason="ForeignPod", action="Validate", note=note)
+            yield EmitEvent(type="Warning", reason="ForeignPod", action="Validate", note=note, once=pod.metadata.uid)
 
 
 class _Draft:
@@ -118,6 +126,7 @@ class _Draft:
         self._options = options
         self._now = now
         self._live_heads = [pod for pod in seen.heads if not pod.is_leaving]
+        self._precautions: list[Action] = []
         self._deletes: list[Action] = []
         self._service: list[Action] = []
         self._head: list[Action] = []
@@ -127,8 +136,10 @@ class _Draft:
 
     @property
     def stages(self) -> tuple[tuple[Action, ...], ...]:
-        """Deletes first, because what they free may be needed; then the Service, the head, the workers."""
-        return tuple(tuple(stage) for stage in (self._deletes, self._service, self._head, self._workers) if stage)
+        """What must be there before anything is stored; then deletes, because what they free may be needed; then the
+        Service, the head, the workers."""
+        stages = (self._precautions, self._deletes, self._service, self._head, self._workers)
+        return tuple(tuple(stage) for stage in stages if stage)
 
     @property
     def look_again(self) -> float | None:
@@ -141,6 +152,8 @@ class _Draft:
             return
         if is_true(conditions, SUSPENDED):
             return
+        if not self._take_precautions():
+            return
         self._add_service()
         # A cluster that is about to be suspended says so first; its Pods go when that is known.
         if self._cluster.spec.suspend:
@@ -148,6 +161,22 @@ class _Draft:
         self._add_head()
         if self._may_have_workers:
             self._add_workers()
+
+    def _take_precautions(self) -> bool:
+        """Provide for what a head stores: that it is removed in the end, and that there is a volume to store it on.
+
+        Returns whether a head may be made.
+        """
+        if deletion.needs_finalizer(self._cluster, self._options):
+            if self._is_held(deletion.FINALIZER_SCOPE):
+                return False
+            self._precautions.append(deletion.add_finalizer(self._cluster))
+        action = storage.claim_action(self._seen)
+        if action is not None:
+            if self._is_held(storage.SCOPE):
+                return False
+            self._precautions.append(action)
+        return True
 
     def _is_held(self, scope: str) -> bool:
         """Whether a scope was refused a moment ago, and has to wait."""

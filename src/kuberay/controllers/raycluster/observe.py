@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kuberay.build import labels, names
+from kuberay.build.fault_tolerance import claim_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kuberay.api.core import Pod, Service
+    from kuberay.api.core import Job, PersistentVolumeClaim, Pod, Service
     from kuberay.api.v1 import RayCluster
     from kuberay.controllers.failures import Failure
     from kuberay.kube.store import Store
@@ -30,6 +31,12 @@ class Seen:
     strangers: tuple[Pod, ...] = ()
     """Pods that carry the cluster's label and belong to somebody else."""
     head_service: Service | None = None
+    claim: PersistentVolumeClaim | None = None
+    """The volume claim that the head mounts to keep its state, when the cluster asks for one."""
+    cleanup_jobs: tuple[Job, ...] = ()
+    """The Jobs of the cluster that remove its state from Redis."""
+    is_namespace_closing: bool = False
+    """Whether the namespace is being deleted, so that nothing can be made in it."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
     """What could not be done lately, by scope."""
     reported: frozenset[str] = frozenset()
@@ -57,7 +64,7 @@ class Seen:
         return groups
 
 
-def owner_index(obj: Pod | Service) -> tuple[str, ...]:
+def owner_index(obj: Pod | Service | Job) -> tuple[str, ...]:
     """Index of a store: by the uid of the controlling owner."""
     owner = obj.metadata.controller
     return (owner.uid,) if owner is not None else ()
@@ -79,6 +86,9 @@ def observe(
     pods: Store[Pod],
     services: Store[Service],
     *,
+    jobs: Store[Job] | None = None,
+    claims: Store[PersistentVolumeClaim] | None = None,
+    is_namespace_closing: bool = False,
     failures: Mapping[str, Failure],
     reported: frozenset[str],
 ) -> Seen:
@@ -90,11 +100,15 @@ def observe(
     uid = cluster.metadata.uid or ""
     labelled = pods.by(BY_CLUSTER, cluster_value(cluster.namespace, cluster.name))
     service = services.get(cluster.namespace, names.head_service(cluster))
+    claim = claim_name(cluster)
     return Seen(
         cluster=cluster,
         pods=tuple(pods.by(BY_OWNER, uid)),
         strangers=tuple(pod for pod in labelled if owner_index(pod) != (uid,) and _is_ray_node(pod)),
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
+        claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,
+        cleanup_jobs=tuple(jobs.by(BY_OWNER, uid)) if jobs is not None else (),
+        is_namespace_closing=is_namespace_closing,
         failures=failures,
         reported=reported,
     )

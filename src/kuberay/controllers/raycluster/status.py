@@ -29,6 +29,8 @@ BLOCKED = "Blocked"
 """True while something in the spec keeps the operator from working on the cluster. Absent otherwise."""
 HEAD_POD_READY = "HeadPodReady"
 PROVISIONED = "RayClusterProvisioned"
+REDIS_CLEANUP = "RedisCleanup"
+"""Of a cluster that is being deleted: whether what it has stored in Redis is being removed, or why not yet."""
 REPLICA_FAILURE = "ReplicaFailure"
 SUSPENDED = "RayClusterSuspended"
 SUSPENDING = "RayClusterSuspending"
@@ -37,7 +39,7 @@ READY_STATE = "ready"
 SUSPENDED_STATE = "suspended"
 
 # Somebody may be waiting for these; the other conditions follow Pods, and Pods come in flocks.
-_URGENT = (BLOCKED, REPLICA_FAILURE, SUSPENDED, SUSPENDING)
+_URGENT = (BLOCKED, REDIS_CLEANUP, REPLICA_FAILURE, SUSPENDED, SUSPENDING)
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 

@@ -1,0 +1,288 @@
+"""The end of a cluster whose state is in Redis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from kuberay.api.core import Job, JobCondition, JobStatus, Metadata
+from kuberay.api.gates import FeatureGates, Gate
+from kuberay.controllers.failures import Failure
+from kuberay.controllers.options import ControllerOptions
+from kuberay.controllers.plan import Create, EmitEvent, Patch, Plan
+from kuberay.controllers.raycluster.deletion import FINALIZER, JOB_SCOPE
+from kuberay.controllers.raycluster.status import timestamp
+from kuberay.kube.resources import JOBS, PODS
+from tests.build.clusters import template
+from tests.controllers.raycluster.situations import NOW, OPTIONS, cluster, creates, deletes, head, plan, pod, seen
+
+if TYPE_CHECKING:
+    from kuberay.api.v1 import RayCluster
+
+REDIS = {"redisAddress": "redis:6379"}
+
+
+def redis_cluster(**fields: Any) -> RayCluster:
+    return cluster(gcsFaultToleranceOptions=REDIS, **fields)
+
+
+def dying(
+    *,
+    annotations: dict[str, str] | None = None,
+    begun: float | None = None,
+    options: dict[str, Any] | None = REDIS,
+    **fields: Any,
+) -> RayCluster:
+    """A cluster whose deletion was asked for a minute ago, with the finalizer; its cleanup began so long ago."""
+    metadata = {
+        "deletionTimestamp": timestamp(NOW - 60),
+        "finalizers": ["someone.else/keeps-it", FINALIZER],
+        "annotations": annotations or {},
+    }
+    if begun is not None:
+        fields["status"] = {
+            "conditions": [
+                {
+                    "type": "RedisCleanup",
+                    "status": "True",
+                    "reason": "CleanupJobRunning",
+                    "message": "",
+                    "lastTransitionTime": timestamp(NOW - begun),
+                }
+            ]
+        }
+    if options is not None:
+        fields["gcsFaultToleranceOptions"] = options
+    return cluster(metadata=metadata, **fields)
+
+
+def job(*conditions: str) -> Job:
+    found = [JobCondition(type=each, status="True", reason="Because") for each in conditions]
+    return Job(metadata=Metadata(name="rc-redis-cleanup", namespace="default"), status=JobStatus(conditions=found))
+
+
+def finalizers(found: Plan) -> list[str] | None:
+    """The finalizers that a plan writes, if any."""
+    patches = [each for each in found.actions if isinstance(each, Patch)]
+    return patches[0].patch["metadata"]["finalizers"] if patches else None
+
+
+def warning(found: Plan) -> EmitEvent:
+    (event,) = found.events
+    assert event.type == "Warning"
+    assert event.action == "Cleanup"
+    return event
+
+
+def condition(found: Plan) -> tuple[str, str, str]:
+    assert found.status is not None
+    (each,) = [each for each in found.status.patch["conditions"] if each["type"] == "RedisCleanup"]
+    return each["status"], each["reason"], each["message"]
+
+
+RELEASED = ["someone.else/keeps-it"]
+
+
+class TestBeforeItsEnd:
+    """EX-23."""
+
+    def test_the_finalizer_is_there_before_anything_can_be_stored(self) -> None:
+        found = plan(seen(redis_cluster()))
+        (first, *_) = found.stages
+        assert finalizers(found) == [FINALIZER]
+        assert isinstance(first[0], Patch)
+        assert creates(found)[0] == "head Pod rc-head"
+
+    def test_it_is_written_only_onto_what_was_seen(self) -> None:
+        patch = plan(seen(redis_cluster())).actions[0]
+        assert isinstance(patch, Patch)
+        assert patch.uid == "u-1"
+        assert patch.patch["metadata"]["resourceVersion"] == "10"
+
+    def test_others_are_kept(self) -> None:
+        rc = redis_cluster(metadata={"finalizers": ["someone.else/keeps-it"]})
+        assert finalizers(plan(seen(rc))) == ["someone.else/keeps-it", FINALIZER]
+
+    def test_it_is_written_once(self) -> None:
+        rc = redis_cluster(metadata={"finalizers": [FINALIZER]})
+        assert finalizers(plan(seen(rc))) is None
+
+    def test_a_finalizer_that_is_refused_keeps_the_head_waiting(self) -> None:
+        failure = Failure(scope="finalizer", reason="", message="no", generation=1, attempts=1, retry_at=NOW + 1)
+        assert plan(seen(redis_cluster(), failures={"finalizer": failure})).actions == []
+
+    def test_an_operator_that_leaves_redis_alone_needs_none(self) -> None:
+        options = replace(OPTIONS, redis_cleanup=False)
+        assert finalizers(plan(seen(redis_cluster()), options)) is None
+
+    def test_a_cluster_with_its_state_on_a_volume_needs_none(self) -> None:
+        """EX-27."""
+        gates = FeatureGates({Gate.GCS_FAULT_TOLERANCE_EMBEDDED_STORAGE: True})
+        rc = cluster(gcsFaultToleranceOptions={"backend": "rocksdb"})
+        found = plan(seen(rc), replace(OPTIONS, gates=gates))
+        assert finalizers(found) is None
+        assert "PVC rc-gcs-pvc" in creates(found)
+
+
+class TestPodsGoFirst:
+    """EX-24."""
+
+    def test_all_of_them(self) -> None:
+        found = plan(seen(dying(), pod("w"), head()))
+        assert deletes(found) == ["rc-head", "w"]
+        assert creates(found) == []
+        assert condition(found)[:2] == ("False", "HeadPodTerminating")
+
+    def test_a_head_that_is_leaving_may_still_write(self) -> None:
+        found = plan(seen(dying(), head(leaving=True)))
+        assert found.actions == []
+        assert "rc-head" in condition(found)[2]
+
+    def test_workers_are_not_waited_for(self) -> None:
+        found = plan(seen(dying(), pod("w", leaving=True)))
+        assert creates(found) == ["Redis cleanup Job rc-redis-cleanup"]
+
+    def test_without_any_the_cleanup_begins(self) -> None:
+        found = plan(seen(dying()))
+        (create,) = found.actions
+        assert isinstance(create, Create)
+        assert create.resource == JOBS
+        assert condition(found)[:2] == ("True", "CleanupJobRunning")
+
+    def test_the_job_is_asked_for_only_once(self) -> None:
+        found = plan(seen(dying(begun=1), cleanup_jobs=(job(),)))
+        assert found.actions == []
+        assert found.look_again == 299
+
+
+class TestTheJobEnds:
+    """EX-25."""
+
+    def test_well(self) -> None:
+        found = plan(seen(dying(), cleanup_jobs=(job("SuccessCriteriaMet", "Complete"),)))
+        assert finalizers(found) == RELEASED
+        assert found.events == ()
+
+    @pytest.mark.parametrize("how", ["Failed", "FailureTarget"])
+    def test_badly_and_what_is_left_is_named(self, how: str) -> None:
+        found = plan(seen(dying(), cleanup_jobs=(job(how),)))
+        assert finalizers(found) == RELEASED
+        assert warning(found).reason == "RedisCleanupFailed"
+        assert "storage namespace u-1" in warning(found).note
+
+    def test_a_job_that_has_only_met_its_criteria_has_not_ended(self) -> None:
+        assert finalizers(plan(seen(dying(), cleanup_jobs=(job("SuccessCriteriaMet"),)))) is None
+
+    def test_late_but_well(self) -> None:
+        found = plan(seen(dying(begun=1000), cleanup_jobs=(job("Complete"),)))
+        assert finalizers(found) == RELEASED
+        assert found.events == ()
+
+
+class TestTheDeadline:
+    """EX-26, but that the time before the cleanup could begin does not count."""
+
+    def test_ends_the_waiting_with_a_warning(self) -> None:
+        found = plan(seen(dying(begun=300, annotations={}), cleanup_jobs=(job(),)))
+        assert finalizers(found) == RELEASED
+        assert warning(found).reason == "ForceDeletedStuckCluster"
+        assert "storage namespace u-1" in warning(found).note
+
+    def test_is_the_users_to_set(self) -> None:
+        found = plan(seen(dying(begun=2, annotations={"ray.io/gcs-ft-deletion-timeout": "1"})))
+        assert finalizers(found) == RELEASED
+
+    @pytest.mark.parametrize("text", ["0", "-5", "abc", "1e3", "9" * 30])
+    def test_is_five_minutes_when_it_cannot_be_read(self, text: str) -> None:
+        rc = dying(begun=299, annotations={"ray.io/gcs-ft-deletion-timeout": text})
+        found = plan(seen(rc, cleanup_jobs=(job(),)))
+        assert finalizers(found) is None
+        assert found.look_again == 1
+
+    def test_does_not_run_while_a_head_is_still_there(self) -> None:
+        rc = dying(annotations={"ray.io/gcs-ft-deletion-timeout": "1"})
+        assert finalizers(plan(seen(rc, head(leaving=True)))) is None
+
+    def test_the_annotated_namespace_is_the_one_that_is_named(self) -> None:
+        annotations = {"ray.io/ft-enabled": "true", "ray.io/external-storage-namespace": "mine"}
+        found = plan(seen(dying(begun=300, options=None, annotations=annotations)))
+        assert "storage namespace mine" in warning(found).note
+
+
+class TestRefusals:
+    def refused(self, retry_in: float) -> dict[str, Failure]:
+        failure = Failure(
+            scope=JOB_SCOPE,
+            reason="FailedCreateRedisCleanupJob",
+            message="exceeded quota",
+            generation=1,
+            attempts=1,
+            retry_at=NOW + retry_in,
+        )
+        return {JOB_SCOPE: failure}
+
+    def test_a_job_that_was_refused_waits(self) -> None:
+        found = plan(seen(dying(begun=1), failures=self.refused(1)))
+        assert found.actions == []
+        assert found.look_again == 1
+        assert condition(found) == ("True", "FailedCreateRedisCleanupJob", "exceeded quota")
+
+    def test_and_is_tried_again(self) -> None:
+        assert creates(plan(seen(dying(begun=1), failures=self.refused(-1)))) == ["Redis cleanup Job rc-redis-cleanup"]
+
+    def test_but_not_for_ever(self) -> None:
+        assert finalizers(plan(seen(dying(begun=300), failures=self.refused(1)))) == RELEASED
+
+
+class TestNothingCanBeCleaned:
+    def test_in_a_namespace_that_is_being_deleted(self) -> None:
+        found = plan(seen(dying(), is_namespace_closing=True))
+        assert finalizers(found) == RELEASED
+        assert warning(found).reason == "SkippedRedisCleanup"
+        assert "storage namespace u-1" in warning(found).note
+        assert warning(found).is_about_namespace
+
+    def test_when_fault_tolerance_was_switched_off_meanwhile(self) -> None:
+        found = plan(seen(dying(options=None)))
+        assert finalizers(found) == RELEASED
+        assert "storage namespace u-1" in warning(found).note
+
+    def test_when_the_operator_leaves_redis_alone(self) -> None:
+        found = plan(seen(dying()), replace(OPTIONS, redis_cleanup=False))
+        assert finalizers(found) == RELEASED
+        assert warning(found).reason == "SkippedRedisCleanup"
+
+    def test_when_the_head_has_no_container(self) -> None:
+        found = plan(seen(dying(head={"template": {"spec": {"containers": []}}})))
+        assert finalizers(found) == RELEASED
+
+    def test_when_the_state_is_on_a_volume(self) -> None:
+        """EX-27."""
+        found = plan(seen(dying(options={"backend": "rocksdb"}), head()))
+        assert finalizers(found) == RELEASED
+        assert found.events == ()
+
+
+class TestDeletion:
+    def test_of_a_plain_cluster_is_left_to_kubernetes(self) -> None:
+        rc = cluster(metadata={"deletionTimestamp": timestamp(NOW)})
+        assert plan(seen(rc, head(), pod("w"))) == Plan()
+
+    def test_does_not_depend_on_whether_the_spec_is_valid(self) -> None:
+        broken = template("ray-head", env=[{"name": "RAY_REDIS_ADDRESS", "value": "x"}])
+        rc = dying(head={"template": broken, "rayStartParams": {"redis-password": "x"}}, groups=[])
+        assert creates(plan(seen(rc))) == ["Redis cleanup Job rc-redis-cleanup"]
+
+    def test_the_job_takes_what_the_head_was_made_from(self) -> None:
+        (create,) = plan(seen(dying())).actions
+        assert isinstance(create, Create)
+        made = orjson.loads(create.body)
+        assert made["spec"]["template"]["spec"]["containers"][0]["name"] == "ray-head"
+
+    def test_no_more_pods_than_a_batch_go_at_once(self) -> None:
+        options = ControllerOptions(resync=None, batch=2)
+        found = plan(seen(dying(), head(), pod("a"), pod("b")), options)
+        assert len([each for each in found.actions if each.resource == PODS]) == 2
