@@ -65,6 +65,7 @@ class ControlPlane:
     ca_file: Path
     kubeconfig: Path
     kubectl: Path
+    etcd_url: str = ""
 
 
 @contextlib.contextmanager
@@ -87,6 +88,7 @@ def control_plane(folder: Path, *, controllers: bool = False, flags: tuple[str, 
         ca_file=certificates / "apiserver.crt",
         kubeconfig=folder / "kubeconfig",
         kubectl=binaries / "kubectl",
+        etcd_url=f"http://127.0.0.1:{etcd_port}",
     )
     with contextlib.ExitStack() as stack:
         stack.enter_context(
