@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import platform
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +34,26 @@ def laptop(tmp_path: Path) -> Iterator[Laptop]:
     laptop = Laptop(tmp_path / "data")
     yield laptop
     laptop.kuberay("down")
+
+
+UNSHARE = {"x86_64": 272, "aarch64": 97}
+
+
+def forbid_namespaces() -> None:
+    """From here on the kernel refuses the `unshare` call, as hardened machines do: a seccomp filter of four steps."""
+    load, jump, answer = 0x20, 0x15, 0x06
+    steps = [
+        (load, 0, 0, 0),  # the number of the call
+        (jump, 0, 1, UNSHARE[platform.machine()]),
+        (answer, 0, 0, 0x00050000 | errno.EPERM),
+        (answer, 0, 0, 0x7FFF0000),
+    ]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    filter_program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(program))
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_new_privileges, set_filter, by_program = 38, 22, 2
+    assert libc.prctl(no_new_privileges, 1, 0, 0, 0) == 0
+    assert libc.prctl(set_filter, by_program, filter_program, 0, 0) == 0
 
 
 def typo(tmp_path: Path) -> str:
@@ -113,6 +137,22 @@ class TestTheMachine:
         assert refused.returncode == 1
         assert str(objects) in refused.stderr
         assert objects.read_bytes() == b"not a database, but somebody's data" * 100
+        assert DataFolder(laptop.folder).engine() is None
+
+    @pytest.mark.skipif(platform.machine() not in UNSHARE, reason="the number of the unshare call is not known here")
+    def test_a_machine_without_namespaces_is_told_what_is_missing(self, laptop: Laptop) -> None:
+        command = [sys.executable, "-m", "kuberay.cli", "local", "up", "--detach", "--port=0"]
+        refused = subprocess.run(
+            [*command, f"--folder={laptop.folder}"],
+            preexec_fn=forbid_namespaces,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert refused.returncode == 1
+        assert "namespaces" in refused.stderr
+        assert "Traceback" not in refused.stderr
         assert DataFolder(laptop.folder).engine() is None
 
     def test_an_environment_without_ray_is_told_how_to_get_it(
