@@ -134,3 +134,47 @@ class TestGivenByTheUser:
 
     def test_its_name_is_kept(self) -> None:
         assert built(headService={"metadata": {"name": "mine"}})["metadata"]["name"] == "mine"
+
+
+class TestForTheHostsOfWorkers:
+    def test_it_has_a_name_for_every_worker_and_no_ports(self) -> None:
+        service = services.headless(cluster())
+        assert service["metadata"]["name"] == "rc-headless"
+        assert service["metadata"]["labels"] == {"ray.io/headless-worker-svc": "rc"}
+        assert service["spec"] == {
+            "type": "ClusterIP",
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {"ray.io/cluster": "rc", "ray.io/node-type": "worker"},
+        }
+
+
+class TestForServe:
+    def test_ex42_it_has_the_ports_of_the_head_that_are_serves(self) -> None:
+        declared = [
+            {"name": "serve", "containerPort": 8000},
+            {"name": "serve-grpc", "containerPort": 9000},
+            {"name": "dashboard", "containerPort": 8265},
+        ]
+        rc = cluster(head={"template": template("ray-head", ports=declared), "serviceType": "NodePort"})
+        service = services.serve(rc)
+        assert service["metadata"]["name"] == "rc-serve-svc"
+        assert service["metadata"]["labels"] == {
+            "ray.io/originated-from-cr-name": "rc",
+            "ray.io/originated-from-crd": "RayCluster",
+            "ray.io/serve": "rc-serve",
+        }
+        assert service["spec"] == {
+            "selector": {"ray.io/cluster": "rc"},
+            "ports": [{"name": "serve", "port": 8000}, {"name": "serve-grpc", "port": 9000}],
+            "type": "NodePort",
+        }
+
+    def test_ex42_a_head_that_declares_others_has_none(self) -> None:
+        rc = cluster(head={"template": template("ray-head", ports=[{"name": "dashboard", "containerPort": 8265}])})
+        assert services.serve_ports(rc) == {}
+
+    @pytest.mark.parametrize(("value", "wanted"), [("true", True), ("True", False), ("1", False)])
+    def test_it_is_asked_for_by_one_word(self, value: str, wanted: bool) -> None:
+        rc = cluster(metadata={"annotations": {"ray.io/enable-serve-service": value}})
+        assert services.wants_serve(rc) is wanted

@@ -7,19 +7,13 @@ from typing import Any
 import pytest
 
 from kuberay.build.unsupported import unsupported
-from tests.build.clusters import cluster, group, template
+from tests.build.clusters import cluster, group
 
 ASKED: dict[str, dict[str, Any]] = {
-    "spec.enableInTreeAutoscaling": {"enableInTreeAutoscaling": True},
-    "spec.authOptions": {"authOptions": {"mode": "token"}},
     "spec.tlsOptions": {"tlsOptions": {"enabled": True}},
     "spec.networkPolicy": {"networkPolicy": {}},
     "spec.historyServerOptions": {"historyServerOptions": {}},
-    "spec.headGroupSpec.enableIngress": {"head": {"enableIngress": True, "template": template("ray-head")}},
     "spec.upgradeStrategy.type": {"upgradeStrategy": {"type": "Recreate"}},
-    "metadata.annotations[ray.io/enable-serve-service]": {
-        "metadata": {"annotations": {"ray.io/enable-serve-service": "true"}}
-    },
     "spec.workerGroupSpecs[1].numOfHosts": {"groups": [group(), group("b", numOfHosts=2)]},
 }
 
@@ -32,16 +26,16 @@ def test_the_problem_names_the_field(path: str) -> None:
 
 
 def test_every_feature_is_named_at_once() -> None:
-    rc = cluster(enableInTreeAutoscaling=True, authOptions={"mode": "token"})
-    assert [problem.path for problem in unsupported(rc)] == ["spec.enableInTreeAutoscaling", "spec.authOptions"]
+    rc = cluster(tlsOptions={"enabled": True}, historyServerOptions={})
+    assert [problem.path for problem in unsupported(rc)] == ["spec.tlsOptions", "spec.historyServerOptions"]
 
 
 def test_a_plain_cluster_asks_for_nothing_special() -> None:
     rc = cluster(
-        enableInTreeAutoscaling=False,
+        enableInTreeAutoscaling=True,
         suspend=True,
         autoscalerOptions={"idleTimeoutSeconds": 60},
-        authOptions={"mode": "disabled"},
+        authOptions={"mode": "token"},
         tlsOptions={"enabled": False},
         upgradeStrategy={"type": "None"},
         groups=[group(numOfHosts=1)],

@@ -5,16 +5,18 @@ Every test runs on the embedded API server and on a real kube-apiserver.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
 from kuberay.kube.resources import PODS, SERVICES
 from kuberay.sim.kubelet import Fate
 from tests.build.clusters import group
-from tests.operator.world import World, living, operating
+from tests.operator.world import OPTIONS, World, living, operating
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -178,12 +180,14 @@ class TestBadInput:
         await world.ready(1)
         assert "Blocked" not in [each.type for each in (await world.cluster()).status.conditions]
 
-    async def test_a_feature_that_is_not_there_yet_is_told(self, world: World) -> None:
-        await world.apply(enableInTreeAutoscaling=True)
-        found = await world.condition("Blocked")
-        assert found.reason == "NotSupportedYet"
-        assert "spec.enableInTreeAutoscaling" in found.message
-        assert await world.pods() == []
+    async def test_a_feature_that_is_not_there_yet_is_told(self, api: Client) -> None:
+        options = replace(OPTIONS, gates=FeatureGates({Gate.RAY_CLUSTER_MTLS: True}))
+        async with living(api) as world, operating(api, world.namespace, options):
+            await world.apply(tlsOptions={"enabled": True})
+            found = await world.condition("Blocked")
+            assert found.reason == "NotSupportedYet"
+            assert "spec.tlsOptions" in found.message
+            assert await world.pods() == []
 
     async def test_others_are_not_affected(self, world: World) -> None:
         await world.apply("bad", groups=[group("a"), group("a")])

@@ -25,6 +25,7 @@ HEAD_GROUP = "headgroup"
 WAIT_GCS_READY = "wait-gcs-ready"
 SHARED_MEMORY = "shared-mem"
 AUTOSCALER = "autoscaler"
+RAY_LOGS = "ray-logs"
 
 DEFAULT_PORTS = {"client": 10001, "dashboard": 8265, "gcs-server": 6379, "metrics": 8080, "serve": 8000}
 """What a head listens on when its container declares nothing else."""
@@ -34,6 +35,7 @@ DASHBOARD_AGENT_PORT = 52365
 _POD_PREFIX = 50
 _NAME = 50
 _LABEL = 63
+_ROUTE = 51
 # The letters and digits that Kubernetes puts at the end of generated names: no vowels, so no words.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
@@ -82,6 +84,34 @@ def head_service(cluster: RayCluster) -> str:
     service = cluster.spec.head_group_spec.head_service or {}
     name = (service.get("metadata") or {}).get("name")
     return str(name) if name else f"{cluster.name}-head-svc"
+
+
+def headless_service(cluster: RayCluster) -> str:
+    return f"{cluster.name}-headless"
+
+
+def serve_service(cluster: RayCluster) -> str:
+    return f"{cluster.name}-serve-svc"
+
+
+def ingress(cluster: RayCluster) -> str:
+    return check_name(f"{cluster.name}-head-ingress")
+
+
+def route(cluster: RayCluster) -> str:
+    """Short enough for the host name that OpenShift makes of it and of its namespace."""
+    longest = max(_ROUTE - len(cluster.namespace), 1)
+    return check_name(f"{cluster.name}-head-route"[:longest])
+
+
+def role(cluster: RayCluster) -> str:
+    """Of the autoscaler's Role and of its RoleBinding."""
+    return check_name(cluster.name)
+
+
+def auth_secret(cluster: RayCluster) -> str:
+    """Of the Secret with the cluster's token, unless the user names another."""
+    return check_name(cluster.name)
 
 
 def head_address(cluster: RayCluster, cluster_domain: str) -> str:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kuberay.api.templates import mapping, text
-from kuberay.build import container, fault_tolerance, labels, names, probes, start_command, wait_gcs
+from kuberay.build import auth, autoscaler, container, fault_tolerance, labels, names, probes, start_command, wait_gcs
+from kuberay.build.ownership import owner_reference as owner_reference
 from kuberay.build.revision import revision
 from kuberay.kube import quantity
 
@@ -48,7 +49,7 @@ class PodTemplate:
 def head(cluster: RayCluster, options: BuildOptions) -> PodTemplate:
     """The head Pod. Its name is fixed, unless options say that names are generated."""
     group = cluster.spec.head_group_spec
-    template, metadata = _template(cluster, group, names.HEAD, names.HEAD_GROUP)
+    template, metadata = _template(cluster, group, names.HEAD, names.HEAD_GROUP, options)
     name = head_name(cluster, options)
     if name is not None:
         metadata["name"] = name
@@ -58,7 +59,15 @@ def head(cluster: RayCluster, options: BuildOptions) -> PodTemplate:
     annotations[labels.FT_ENABLED] = "true" if cluster.is_fault_tolerant else "false"
     annotations[labels.RECREATE_HASH] = revision(cluster.spec)
     annotations[labels.KUBERAY_VERSION] = options.version
-    return _finish(cluster, group, names.HEAD, template, metadata, options)
+    params = _start_params(cluster, group, names.HEAD, options)
+    spec = template["spec"]
+    if cluster.spec.is_autoscaling:
+        params["no-monitor"] = "true"  # or Ray would start an autoscaler of its own beside the sidecar
+    autoscaler.add_to_head(cluster, spec, options)
+    params = fault_tolerance.wire_head(cluster, spec, spec["containers"][0], annotations, params)
+    auth.authenticate_pod(cluster, spec)
+    spec["containers"] += copied(options.head_sidecars)
+    return _finish(cluster, names.HEAD, params, template, metadata, options)
 
 
 def head_name(cluster: RayCluster, options: BuildOptions) -> str | None:
@@ -71,13 +80,19 @@ def head_name(cluster: RayCluster, options: BuildOptions) -> str | None:
 
 def worker(cluster: RayCluster, group: WorkerGroupSpec, options: BuildOptions) -> PodTemplate:
     """The Pods of a worker group."""
-    template, metadata = _template(cluster, group, names.WORKER, group.group_name)
+    template, metadata = _template(cluster, group, names.WORKER, group.group_name, options)
     metadata["generateName"] = names.worker_generate_name(cluster, group)
     if options.init_container_injection:
         host = names.head_address(cluster, options.cluster_domain)
         waiting = wait_gcs.container(template["spec"]["containers"][0], host, gcs_port(cluster), options)
         template["spec"].setdefault("initContainers", []).append(waiting)
-    return _finish(cluster, group, names.WORKER, template, metadata, options)
+    params = _start_params(cluster, group, names.WORKER, options)
+    spec = template["spec"]
+    autoscaler.keep_from_restarting(cluster, spec)
+    fault_tolerance.wire_worker(cluster, spec["containers"][0])
+    auth.authenticate_pod(cluster, spec)
+    spec["containers"] += copied(options.worker_sidecars)
+    return _finish(cluster, names.WORKER, params, template, metadata, options)
 
 
 def gcs_port(cluster: RayCluster) -> str:
@@ -91,31 +106,26 @@ def creator(cluster: RayCluster) -> str:
     return kind if kind in CREATORS else "RayCluster"
 
 
-def owner_reference(cluster: RayCluster) -> Json:
-    """What ties an object to its cluster: found by it, and removed with it."""
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "name": cluster.name,
-        "uid": cluster.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 def _template(
-    cluster: RayCluster, group: HeadGroupSpec | WorkerGroupSpec, node_type: str, group_name: str
+    cluster: RayCluster,
+    group: HeadGroupSpec | WorkerGroupSpec,
+    node_type: str,
+    group_name: str,
+    options: BuildOptions,
 ) -> tuple[Json, Json]:
     """A copy of the user's template, and the metadata of the Pods made from it."""
-    template = _copy(group.template)
+    template = copied(group.template)
     given = template.get("metadata", {})
     annotations = given.get("annotations", {})
     if cluster.metadata.annotations.get(labels.OVERWRITE_CONTAINER_CMD, "").lower() == "true":
         annotations[labels.OVERWRITE_CONTAINER_CMD] = "true"
-    metadata = {
+    metadata: Json = {
         "namespace": cluster.namespace,
-        "labels": labels.pod_labels(cluster, node_type, group_name, given.get("labels", {}), group.labels),
-        "annotations": annotations,
+        "labels": {
+            **options.default_labels,
+            **labels.pod_labels(cluster, node_type, group_name, given.get("labels", {}), group.labels),
+        },
+        "annotations": {**options.default_annotations, **annotations},
         "ownerReferences": [owner_reference(cluster)],
     }
     if given.get("finalizers"):
@@ -125,10 +135,19 @@ def _template(
     return template, metadata
 
 
+def _start_params(
+    cluster: RayCluster, group: HeadGroupSpec | WorkerGroupSpec, node_type: str, options: BuildOptions
+) -> dict[str, str]:
+    """The parameters of `ray start`, but for those that follow from the container's resources."""
+    params = start_command.from_group(group.ray_start_params, group.resources, group.labels)
+    address = f"{names.head_address(cluster, options.cluster_domain)}:{gcs_port(cluster)}"
+    return start_command.with_defaults(params, node_type, address)
+
+
 def _finish(
     cluster: RayCluster,
-    group: HeadGroupSpec | WorkerGroupSpec,
     node_type: str,
+    params: dict[str, str],
     template: Json,
     metadata: Json,
     options: BuildOptions,
@@ -137,17 +156,11 @@ def _finish(
     spec: Json = template["spec"]
     ray: Json = spec["containers"][0]
     host = names.head_address(cluster, options.cluster_domain)
-    port = gcs_port(cluster)
-
-    params = start_command.from_group(group.ray_start_params, group.resources, group.labels)
-    params = start_command.with_defaults(params, node_type, f"{host}:{port}")
-    if node_type == names.HEAD:
-        params = fault_tolerance.wire_head(cluster, spec, ray, metadata["annotations"], params)
-    else:
-        fault_tolerance.wire_worker(cluster, ray)
     container.add_metrics_port(ray, names.DEFAULT_PORTS["metrics"])
     if "plasma-directory" not in params:
         container.add_empty_dir(spec, ray, names.SHARED_MEMORY, "/dev/shm", _shared_memory(ray))
+    if node_type == names.HEAD and cluster.spec.is_autoscaling:
+        _share_logs(spec, names.AUTOSCALER)
     params = start_command.with_container_resources(params, ray.get("resources", {}))
     ray_start = start_command.command(node_type, params)
     container.compose_command(ray, ray_start, metadata["annotations"], options)
@@ -160,6 +173,14 @@ def _finish(
     if not metadata["annotations"]:
         del metadata["annotations"]
     return PodTemplate(metadata, orjson.dumps(spec))
+
+
+def _share_logs(spec: Json, name: str) -> None:
+    """Let the first container of this name read and write Ray's logs."""
+    ray, *others = spec["containers"]
+    container.add_empty_dir(spec, ray, names.RAY_LOGS, "/tmp/ray", {})
+    for other in [each for each in others if each.get("name") == name][:1]:
+        container.add_empty_dir(spec, other, names.RAY_LOGS, "/tmp/ray", {})
 
 
 def _shared_memory(ray: Json) -> Json:
@@ -184,6 +205,9 @@ def _add_environment(cluster: RayCluster, ray: Json, node_type: str, ray_start: 
     host = names.head_address(cluster, options.cluster_domain)
     port = gcs_port(cluster)
     is_head = node_type == names.HEAD
+    for variable in options.default_environment:
+        if not any(each.get("name") == variable.get("name") for each in ray.get("env", ())):
+            ray.setdefault("env", []).append(copied(variable))
     if is_head:
         if options.head_local_address:
             container.default_env(ray, "FQ_RAY_IP", "127.0.0.1")
@@ -209,10 +233,10 @@ def _add_environment(cluster: RayCluster, ray: Json, node_type: str, ray_start: 
     container.default_env(ray, "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1")
 
 
-def _copy(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """A deep copy without nulls, which mean the same as leaving a member away."""
     if isinstance(value, dict):
-        return {key: _copy(member) for key, member in value.items() if member is not None}
-    if isinstance(value, list):
-        return [_copy(element) for element in value if element is not None]
+        return {key: copied(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list | tuple):
+        return [copied(element) for element in value if element is not None]
     return value

@@ -1,4 +1,4 @@
-"""The Service through which workers and users reach the head."""
+"""The Services of a cluster: to its head, to the hosts of its workers, and to what Serve serves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kuberay.api import templates
 from kuberay.build import labels, names
-from kuberay.build.pod import owner_reference
+from kuberay.build.ownership import owner_reference
 
 if TYPE_CHECKING:
     from kuberay.api.v1 import RayCluster
@@ -48,11 +48,64 @@ def head(cluster: RayCluster, options: BuildOptions) -> Json:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def _is_cluster_ip(service_type: str | None) -> bool:
-    return not service_type or service_type == "ClusterIP"
+def headless(cluster: RayCluster) -> Json:
+    """A Service without ports, whose DNS name leads to every worker: hosts of one replica find each other by it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": names.headless_service(cluster),
+            "namespace": cluster.namespace,
+            "labels": {labels.HEADLESS_SERVICE: cluster.name},
+            "ownerReferences": [owner_reference(cluster)],
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {labels.CLUSTER: cluster.name, labels.NODE_TYPE: names.WORKER},
+        },
+    }
 
 
-def _ports(cluster: RayCluster) -> list[Json]:
+def wants_serve(cluster: RayCluster) -> bool:
+    """Whether the user asks for a Service for Serve."""
+    return cluster.metadata.annotations.get(labels.ENABLE_SERVE_SERVICE) == "true"
+
+
+def serve_ports(cluster: RayCluster) -> dict[str, int]:
+    """The head's ports that are Serve's, by name."""
+    return {
+        name: port for name, port in declared_ports(cluster).items() if name == "serve" or name.startswith("serve-")
+    }
+
+
+def serve(cluster: RayCluster) -> Json:
+    """The Service for what Serve serves: every Pod of the cluster runs a proxy for it."""
+    spec: Json = {
+        "selector": {labels.CLUSTER: cluster.name},
+        "ports": [{"name": name, "port": port} for name, port in sorted(serve_ports(cluster).items())],
+    }
+    if cluster.spec.head_group_spec.service_type:
+        spec["type"] = cluster.spec.head_group_spec.service_type
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": names.serve_service(cluster),
+            "namespace": cluster.namespace,
+            "labels": {
+                labels.ORIGINATED_FROM_CR_NAME: cluster.name,
+                labels.ORIGINATED_FROM_CRD: "RayCluster",
+                labels.SERVE: f"{cluster.name}-serve",
+            },
+            "ownerReferences": [owner_reference(cluster)],
+        },
+        "spec": spec,
+    }
+
+
+def declared_ports(cluster: RayCluster) -> dict[str, int]:
     """What the head's Ray container declares, or Ray's usual ports; metrics in any case, for Prometheus."""
     declared = {
         templates.text(port, "name") or f"{port['containerPort']}-port": port["containerPort"]
@@ -60,4 +113,14 @@ def _ports(cluster: RayCluster) -> list[Json]:
     }
     ports = declared or dict(names.DEFAULT_PORTS)
     ports.setdefault("metrics", names.DEFAULT_PORTS["metrics"])
-    return [{"name": name, "port": ports[name], "appProtocol": "tcp"} for name in sorted(ports)]
+    return ports
+
+
+def _is_cluster_ip(service_type: str | None) -> bool:
+    return not service_type or service_type == "ClusterIP"
+
+
+def _ports(cluster: RayCluster) -> list[Json]:
+    return [
+        {"name": name, "port": port, "appProtocol": "tcp"} for name, port in sorted(declared_ports(cluster).items())
+    ]

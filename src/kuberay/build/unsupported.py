@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kuberay.api.problems import Problem, child
+from kuberay.api.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kuberay.api.v1 import RayCluster
-
-ENABLE_SERVE_SERVICE = "ray.io/enable-serve-service"
 
 
 def unsupported(cluster: RayCluster) -> list[Problem]:
@@ -28,23 +26,14 @@ def unsupported(cluster: RayCluster) -> list[Problem]:
 
 def _asked_for(cluster: RayCluster) -> Iterator[tuple[str, str]]:
     spec = cluster.spec
-    annotations = cluster.metadata.annotations
-    if spec.is_autoscaling:
-        yield "spec.enableInTreeAutoscaling", "autoscaling"
-    if spec.auth_options is not None and spec.auth_options.is_token:
-        yield "spec.authOptions", "authentication"
     if spec.tls_options is not None and spec.tls_options.enabled:
         yield "spec.tlsOptions", "mutual TLS"
     if spec.network_policy is not None:
         yield "spec.networkPolicy", "a network policy"
     if spec.history_server_options is not None:
         yield "spec.historyServerOptions", "the history server's collector"
-    if spec.head_group_spec.enable_ingress:
-        yield "spec.headGroupSpec.enableIngress", "an Ingress"
     if spec.upgrade_strategy is not None and spec.upgrade_strategy.type == "Recreate":
         yield "spec.upgradeStrategy.type", "the upgrade strategy Recreate"
-    if annotations.get(ENABLE_SERVE_SERVICE) == "true":
-        yield child("metadata.annotations", ENABLE_SERVE_SERVICE), "a Service for Serve"
     for index, group in enumerate(spec.worker_group_specs):
         if group.num_of_hosts is not None and group.num_of_hosts > 1:
             yield f"spec.workerGroupSpecs[{index}].numOfHosts", "more than one host in a replica"

@@ -20,6 +20,11 @@ def announcements(outcome: Outcome) -> Iterator[EmitEvent]:
     """Events for what a plan did and for what it was refused."""
     yield from _grouped(((action, "") for action in outcome.done if action.subject.is_announced), "Normal")
     yield from _grouped(outcome.refused, "Warning")
+    for action in outcome.found:
+        if isinstance(action, Create) and action.tells_of_others:
+            name = f"{action.resource.kind} {action.namespace}/{action.name}"
+            note = f"{name} already exists and does not belong to this cluster; it is left as it is"
+            yield EmitEvent(type="Warning", reason=_reason(action, "Warning"), action=_action(action), note=note)
 
 
 def _grouped(actions: Iterable[tuple[Action, str]], kind: str) -> Iterator[EmitEvent]:

@@ -14,6 +14,12 @@ class ControllerOptions:
 
     build: BuildOptions = field(default_factory=BuildOptions)
     gates: FeatureGates = DEFAULT_GATES
+    is_openshift: bool = False
+    """Whether the API server is that of an OpenShift, which has Routes."""
+    ingress_on_openshift: bool = False
+    """Whether an Ingress is made even there."""
+    random_pod_delete: bool = False
+    """Whether workers that are too many are removed although the autoscaler has not named them."""
     redis_cleanup: bool = True
     """Whether what a deleted cluster has stored in Redis is removed."""
     resync: float | None = 300.0
@@ -27,3 +33,8 @@ class ControllerOptions:
     not keep the API server busy."""
     status_delay: float = 1.0
     """How long a status that nobody waits for may be held back, so that one write tells of several changes."""
+
+    @property
+    def uses_routes(self) -> bool:
+        """Whether the dashboard is reached through a Route in place of an Ingress."""
+        return self.is_openshift and not self.ingress_on_openshift

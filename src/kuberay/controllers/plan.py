@@ -40,6 +40,11 @@ SERVICE = Subject("service", "Service")
 SERVICE_ACCOUNT = Subject("service account", "ServiceAccount")
 ROLE = Subject("role", "Role")
 ROLE_BINDING = Subject("role binding", "RoleBinding")
+AUTOSCALER_ACCOUNT = Subject("service account", "AutoscalerServiceAccount")
+AUTH_SECRET = Subject("secret", "Secret", is_announced=False)
+INGRESS = Subject("ingress", "Ingress")
+ROUTE = Subject("route", "Route")
+SERVE_SERVICE = Subject("service", "Service", is_announced=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,8 @@ class Create:
     why: str
     takes_any: bool = False
     """Whether an object that somebody else made under this name serves as well."""
+    tells_of_others: bool = False
+    """Whether users should know when somebody else has made it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ NOW = 1_800_000_000.0
 OPTIONS = ControllerOptions(resync=None)
 OWNER = Owner(api_version="ray.io/v1", kind="RayCluster", name="rc", uid="u-1", controller=True)
 LONG_AGO = NOW - 3600
+ENTROPY = bytes(range(32))
 
 
 def cluster(**fields: Any) -> RayCluster:
@@ -120,7 +121,7 @@ def seen(rc: RayCluster, *pods: Pod, **fields: Any) -> Seen:
 
 def plan(situation: Seen, options: ControllerOptions = OPTIONS, now: float = NOW) -> Plan:
     """What is decided."""
-    return decide(situation, options, now)
+    return decide(situation, options, now, ENTROPY)
 
 
 def creates(found: Plan) -> list[str]:

@@ -9,6 +9,7 @@ import msgspec
 import orjson
 import pytest
 
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.build.options import BuildOptions
 from kuberay.controllers.failures import Failure
 from kuberay.controllers.options import ControllerOptions
@@ -113,11 +114,12 @@ class TestABadSpec:
         assert "metadata.name" in event.note
 
     def test_a_feature_that_is_not_there_yet(self) -> None:
-        found = plan(seen(cluster(enableInTreeAutoscaling=True), head_service=None))
+        options = ControllerOptions(gates=FeatureGates({Gate.RAY_CLUSTER_MTLS: True}))
+        found = plan(seen(cluster(tlsOptions={"enabled": True}), head_service=None), options)
         assert not found.actions
         (event,) = found.events
         assert event.reason == "NotSupportedYet"
-        assert "spec.enableInTreeAutoscaling" in event.note
+        assert "spec.tlsOptions" in event.note
 
     def test_ex13_a_status_that_contradicts_itself(self) -> None:
         contradiction = holding("RayClusterSuspending", "RayClusterSuspended")

@@ -7,6 +7,7 @@ in the passes before. All of it may be lost; it is only memory.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,15 @@ import structlog
 
 from kuberay.api.core import Job, PersistentVolumeClaim, Pod, Service
 from kuberay.api.gates import Gate
+from kuberay.api.partial import Ingress, PartialObject
 from kuberay.api.v1 import RayCluster
 from kuberay.build import labels, names
+from kuberay.build.auth import TOKEN_BYTES
 from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
 from kuberay.controllers.history import History
-from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
 from kuberay.controllers.plan import Delete, EmitEvent
 from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.observe import (
@@ -39,7 +42,17 @@ from kuberay.kube.informer import Informer
 from kuberay.kube.metrics import ControllerMetrics, QueueMetrics
 from kuberay.kube.queue import Queue
 from kuberay.kube.recorder import Regarding
-from kuberay.kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
+from kuberay.kube.resources import (
+    INGRESSES,
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
@@ -53,6 +66,7 @@ if TYPE_CHECKING:
     from kuberay.kube.identity import Key
     from kuberay.kube.metrics import Metrics
     from kuberay.kube.recorder import Recorder
+    from kuberay.kube.resources import Resource
 
 log = structlog.get_logger(__name__)
 
@@ -63,6 +77,15 @@ REPORTER = "raycluster-controller"
 
 _OUR_PODS = f"{labels.NODE_TYPE} in (head,worker,redis-cleanup)"
 _CLEANUP_JOBS = f"{labels.NODE_TYPE}={names.REDIS_CLEANUP}"
+_CHILDREN: dict[Resource, type[PartialObject | Ingress]] = {
+    SERVICE_ACCOUNTS: PartialObject,
+    ROLES: PartialObject,
+    ROLE_BINDINGS: PartialObject,
+    SECRETS: PartialObject,
+    INGRESSES: Ingress,
+    ROUTES: PartialObject,
+}
+"""The kinds of children beside Pods and Services, and what is kept of each."""
 _CATCHING_UP = 0.5
 """Seconds after which a cache that was behind is asked again."""
 
@@ -74,6 +97,8 @@ class _Memory:
     uid: str
     failures: dict[str, Failure] = field(default_factory=dict)
     reported: frozenset[str] = frozenset()
+    stand_ins: frozenset[tuple[Resource, str]] = frozenset()
+    """Objects of others that serve the cluster."""
     status_due: float | None = None
     """When a status that was held back has to be written."""
     is_namespace_closing: bool = False
@@ -86,6 +111,7 @@ class RayClusterController:
 
     :param metrics: where to count what happens.
     :param now: seconds since 1970.
+    :param random: so many unpredictable bytes.
     """
 
     def __init__(
@@ -98,11 +124,13 @@ class RayClusterController:
         workers: int = 1,
         metrics: Metrics | None = None,
         now: Callable[[], float] = time.time,
+        random: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self._client = client
         self._recorder = recorder
         self._options = options
         self._now = now
+        self._random = random
         self._memory: dict[Key, _Memory] = {}
         self.history = History()
         self.clusters: Store[RayCluster] = Store()
@@ -111,10 +139,18 @@ class RayClusterController:
         self.services: Store[Service] = Store(indexes)
         self.jobs: Store[Job] = Store({BY_OWNER: owner_index})
         self.claims: Store[PersistentVolumeClaim] = Store()
+        self.children: dict[Resource, Store[Any]] = {
+            resource: Store() for resource in _CHILDREN if resource != ROUTES or options.uses_routes
+        }
         self._informers: list[Informer[Any]] = [
             Informer(client, RAY_CLUSTERS, self.clusters, type=RayCluster, namespace=namespace),
             Informer(client, PODS, self.pods, type=Pod, namespace=namespace, labels=_OUR_PODS),
-            Informer(client, SERVICES, self.services, type=Service, namespace=namespace, labels=labels.CLUSTER),
+            # Not by label: those for Serve and for the hosts of workers carry none that all of them have.
+            Informer(client, SERVICES, self.services, type=Service, namespace=namespace),
+            *(
+                Informer(client, resource, store, type=_CHILDREN[resource], namespace=namespace, labels=labels.CLUSTER)
+                for resource, store in self.children.items()
+            ),
         ]
         if options.redis_cleanup:
             self._informers.append(
@@ -131,6 +167,7 @@ class RayClusterController:
             SERVICES: Cache(self.services, Service),
             JOBS: Cache(self.jobs, Job),
             PERSISTENT_VOLUME_CLAIMS: Cache(self.claims, PersistentVolumeClaim),
+            **{resource: Cache(store, _CHILDREN[resource]) for resource, store in self.children.items()},
         }
         self._actor = Actor(client, caches, concurrency=options.concurrency)
         self._controller: Controller[Key] = Controller(
@@ -146,6 +183,8 @@ class RayClusterController:
         self._controller.watches(self.services, owner_key)
         self._controller.watches(self.jobs, owner_key)
         self._controller.watches(self.claims, owner_key)
+        for store in self.children.values():
+            self._controller.watches(store, owner_key)
 
     @property
     def is_synced(self) -> bool:
@@ -199,6 +238,8 @@ class RayClusterController:
             cluster,
             self.pods,
             self.services,
+            stores=self.children,
+            stand_ins=memory.stand_ins,
             jobs=self.jobs,
             claims=self.claims,
             is_namespace_closing=memory.is_namespace_closing,
@@ -223,6 +264,7 @@ class RayClusterController:
     def _remember(self, cluster: RayCluster, plan: Plan, outcome: Outcome, memory: _Memory) -> bool:
         """Keep what was refused, and forget what is settled; tells whether there was something to forget."""
         memory.is_namespace_closing |= outcome.is_namespace_closing
+        memory.stand_ins |= {(action.resource, action.name) for action in outcome.found}
         before = memory.failures
         unresolved = plan.held | ({action.scope for action in plan.actions} - outcome.tried)
         memory.failures = failures.after(
@@ -236,7 +278,7 @@ class RayClusterController:
 
     def _decide(self, seen: Seen) -> Plan:
         try:
-            return decide(seen, self._options, self._now())
+            return decide(seen, self._options, self._now(), self._random(TOKEN_BYTES))
         except Exception as error:
             note = f"The operator cannot make sense of this RayCluster ({type(error).__name__}: {error})"
             self._emit(seen.cluster, [EmitEvent(type="Warning", reason="InternalError", action="Reconcile", note=note)])

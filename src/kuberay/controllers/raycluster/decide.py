@@ -12,13 +12,13 @@ import orjson
 
 from kuberay.api.cel import MANAGED_BY_OPERATOR
 from kuberay.api.meta import find_condition, is_true
-from kuberay.api.problems import Problem, errors
+from kuberay.api.problems import Problem, child, errors
 from kuberay.api.validate.raycluster import metadata_problems, spec_problems, status_problems
 from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
 from kuberay.build.unsupported import unsupported
 from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
-from kuberay.controllers.raycluster import deletion, scale, storage
+from kuberay.controllers.raycluster import children, deletion, scale, storage
 from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
 from kuberay.controllers.raycluster.status import (
     BLOCKED,
@@ -44,10 +44,11 @@ HEAD_SCOPE = "head"
 SUSPEND_SCOPE = "suspend"
 
 
-def decide(seen: Seen, options: ControllerOptions, now: float) -> Plan:
+def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -> Plan:
     """The plan for a cluster.
 
     :param now: seconds since 1970.
+    :param entropy: `auth.TOKEN_BYTES` unpredictable bytes, for a token that may have to be made.
     """
     cluster = seen.cluster
     if not _is_ours(seen):
@@ -57,7 +58,7 @@ def decide(seen: Seen, options: ControllerOptions, now: float) -> Plan:
     if seen.is_namespace_closing:
         return Plan()  # everything in it goes, and nothing can be made
     blocked = _blocked(seen, options)
-    draft = _Draft(seen, options, now)
+    draft = _Draft(seen, options, now, entropy)
     if blocked is None:
         draft.fill()
     return Plan(
@@ -65,7 +66,12 @@ def decide(seen: Seen, options: ControllerOptions, now: float) -> Plan:
         status=status_patch(cluster, status(seen, blocked, now), now),
         events=tuple(
             event
-            for event in (*_blocked_event(seen, blocked), *_stranger_events(seen), *storage.claim_events(seen))
+            for event in (
+                *_blocked_event(seen, blocked),
+                *_warning_events(seen, options),
+                *_stranger_events(seen),
+                *storage.claim_events(seen),
+            )
             if not event.once or event.once not in seen.reported
         ),
         held=frozenset(draft.held),
@@ -82,6 +88,7 @@ def _blocked(seen: Seen, options: ControllerOptions) -> Blocked | None:
     layers: tuple[tuple[str, list[Problem]], ...] = (
         ("InvalidRayClusterMetadata", metadata_problems(seen.cluster)),
         ("InvalidRayClusterSpec", errors(spec_problems(seen.cluster, options.gates))),
+        ("InvalidRayClusterSpec", _serve_problems(seen)),
         ("InvalidRayClusterStatus", status_problems(seen.cluster)),
         ("NotSupportedYet", unsupported(seen.cluster)),
     )
@@ -89,6 +96,24 @@ def _blocked(seen: Seen, options: ControllerOptions) -> Blocked | None:
         if problems:
             return Blocked(reason, "; ".join(map(str, problems)))
     return storage.foreign_claim(seen)
+
+
+def _serve_problems(seen: Seen) -> list[Problem]:
+    if not services.wants_serve(seen.cluster) or services.serve_ports(seen.cluster):
+        return []
+    where = child("metadata.annotations", labels.ENABLE_SERVE_SERVICE)
+    return [Problem(where, "needs a port of the head's Ray container that is named serve, or starts with serve-")]
+
+
+def _warning_events(seen: Seen, options: ControllerOptions) -> Iterator[EmitEvent]:
+    """What may go wrong with the restart policies of a cluster that scales itself, told once for each generation."""
+    cluster = seen.cluster
+    if not cluster.spec.is_autoscaling or cluster.status.observed_generation == cluster.metadata.generation:
+        return
+    found = [each for each in spec_problems(cluster, options.gates) if each.path.endswith(".restartPolicy")]
+    if found and not errors(found):
+        note = f"RayCluster {cluster.namespace}/{cluster.name}: " + "; ".join(map(str, found))
+        yield EmitEvent(type="Warning", reason="InvalidRayClusterSpec", action="Validate", note=note)
 
 
 def _blocked_event(seen: Seen, blocked: Blocked | None) -> Iterator[EmitEvent]:
@@ -120,15 +145,17 @@ def _stranger_events(seen: Seen) -> Iterator[EmitEvent]:
 class _Draft:
     """A plan in the making: the actions of each stage, and when to look again."""
 
-    def __init__(self, seen: Seen, options: ControllerOptions, now: float) -> None:
+    def __init__(self, seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -> None:
         self._seen = seen
         self._cluster = seen.cluster
         self._options = options
         self._now = now
+        self._entropy = entropy
         self._live_heads = [pod for pod in seen.heads if not pod.is_leaving]
         self._precautions: list[Action] = []
         self._deletes: list[Action] = []
         self._service: list[Action] = []
+        self._references: list[Action] = []
         self._head: list[Action] = []
         self._workers: list[Action] = []
         self._waits = [] if options.resync is None else [options.resync]
@@ -137,8 +164,15 @@ class _Draft:
     @property
     def stages(self) -> tuple[tuple[Action, ...], ...]:
         """What must be there before anything is stored; then deletes, because what they free may be needed; then the
-        Service, the head, the workers."""
-        stages = (self._precautions, self._deletes, self._service, self._head, self._workers)
+        Service and the other children, the head, the workers."""
+        stages = (
+            self._precautions,
+            self._deletes,
+            self._service,
+            self._references,
+            self._head,
+            self._workers,
+        )
         return tuple(tuple(stage) for stage in stages if stage)
 
     @property
@@ -155,8 +189,9 @@ class _Draft:
         if not self._take_precautions():
             return
         self._add_service()
+        is_provided = self._add_children()
         # A cluster that is about to be suspended says so first; its Pods go when that is known.
-        if self._cluster.spec.suspend:
+        if self._cluster.spec.suspend or not is_provided:
             return
         self._add_head()
         if self._may_have_workers:
@@ -210,12 +245,19 @@ class _Draft:
             )
         )
 
+    def _add_children(self) -> bool:
+        """Everything else beside Pods. Returns whether Pods have what they cannot do without, or are about to."""
+        needs = children.needs(self._seen, self._options, self._entropy, self._is_held)
+        self._service += needs.first
+        self._references += needs.second
+        return not needs.blocks_pods
+
     def _add_head(self) -> None:
         """A head if there is none. One that is beyond repair goes, and is replaced when it is gone.
 
         A head that is leaving still holds its name, and may still write: the new one waits for its end.
         """
-        if self._is_held(HEAD_SCOPE) or (self._seen.head_service is None and not self._service):
+        if self._is_held(HEAD_SCOPE) or (self._seen.head_service is None and SERVICE_SCOPE in self.held):
             return
         if not self._seen.heads:
             if not self._stays_headless and not self._is_head_name_taken:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kuberay.build import labels, names
 from kuberay.build.fault_tolerance import claim_name
+from kuberay.controllers.raycluster.children import child_names
+from kuberay.kube.resources import SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kuberay.api.core import Job, PersistentVolumeClaim, Pod, Service
+    from kuberay.api.partial import Ingress, PartialObject
     from kuberay.api.v1 import RayCluster
     from kuberay.controllers.failures import Failure
+    from kuberay.kube.resources import Resource
     from kuberay.kube.store import Store
 
 BY_OWNER = "owner"
@@ -35,6 +39,10 @@ class Seen:
     """The volume claim that the head mounts to keep its state, when the cluster asks for one."""
     cleanup_jobs: tuple[Job, ...] = ()
     """The Jobs of the cluster that remove its state from Redis."""
+    children: Mapping[tuple[Resource, str], PartialObject | Ingress | Service] = field(default_factory=dict)
+    """Objects under the names of the other children that a cluster may have, whoever made them."""
+    stand_ins: frozenset[tuple[Resource, str]] = frozenset()
+    """Children that somebody else made, and that no cache tells of."""
     is_namespace_closing: bool = False
     """Whether the namespace is being deleted, so that nothing can be made in it."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
@@ -86,6 +94,8 @@ def observe(
     pods: Store[Pod],
     services: Store[Service],
     *,
+    stores: Mapping[Resource, Store[Any]] | None = None,
+    stand_ins: frozenset[tuple[Resource, str]] = frozenset(),
     jobs: Store[Job] | None = None,
     claims: Store[PersistentVolumeClaim] | None = None,
     is_namespace_closing: bool = False,
@@ -108,10 +118,21 @@ def observe(
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
         claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,
         cleanup_jobs=tuple(jobs.by(BY_OWNER, uid)) if jobs is not None else (),
+        children=_children(cluster, {**(stores or {}), SERVICES: services}),
+        stand_ins=stand_ins,
         is_namespace_closing=is_namespace_closing,
         failures=failures,
         reported=reported,
     )
+
+
+def _children(cluster: RayCluster, stores: Mapping[Resource, Store[Any]]) -> dict[tuple[Resource, str], Any]:
+    found: dict[tuple[Resource, str], Any] = {}
+    for resource, name in child_names(cluster):
+        child = stores[resource].get(cluster.namespace, name) if resource in stores else None
+        if child is not None:
+            found[resource, name] = child
+    return found
 
 
 def _is_ray_node(pod: Pod) -> bool:

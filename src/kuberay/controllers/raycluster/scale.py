@@ -98,11 +98,16 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
     if missing > 0:
         why = f"worker group {group.group_name} has {len(kept)} of {desired} Pods"
         creates = list(_new_pods(seen, group, kept, min(missing, options.batch), options, why))
-    elif missing < 0:
+    elif missing < 0 and _may_choose_victims(seen, options):
         why = f"worker group {group.group_name} has {len(kept)} Pods and shall have {desired}"
         victims = _least_useful(kept, min(-missing, options.batch))
         deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for pod in victims]
     return Scaling(tuple(deletes), tuple(creates), look_again)
+
+
+def _may_choose_victims(seen: Seen, options: ControllerOptions) -> bool:
+    """Where the autoscaler is at work it names the workers that go: only it knows which are idle."""
+    return not seen.cluster.spec.is_autoscaling or options.random_pod_delete
 
 
 def orphans(seen: Seen, options: ControllerOptions) -> Iterator[Delete]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +14,7 @@ from kuberay.build.labels import NODE_TYPE
 from kuberay.build.names import HEAD
 from kuberay.controllers.conditions import Conditions
 from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.controllers.merging import merge_patch_between
 from kuberay.controllers.plan import PatchStatus
 from kuberay.controllers.raycluster import resources, scale
 from kuberay.controllers.raycluster.health import is_running_and_ready
@@ -102,7 +103,7 @@ def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
 def status_patch(cluster: RayCluster, new: RayClusterStatus, now: float) -> PatchStatus | None:
     """The write that brings a cluster's status up to date; `None` when it is."""
     before, after = cluster.status.to_dict(), new.to_dict()
-    changes = _merge_patch(before, after)
+    changes = merge_patch_between(before, after)
     if not changes:
         return None
     changes["lastUpdateTime"] = timestamp(now)
@@ -116,7 +117,7 @@ def status_patch(cluster: RayCluster, new: RayClusterStatus, now: float) -> Patc
         uid=cluster.metadata.uid or "",
         patch=changes,
         is_urgent=is_urgent,
-        why="changed: " + ", ".join(sorted(_merge_patch(before, after))),
+        why="changed: " + ", ".join(sorted(merge_patch_between(before, after))),
     )
 
 
@@ -156,7 +157,7 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
 
 
 # Which failure a status tells when there are several: the one that the others wait for.
-_SCOPES = {"service": 0, "head": 1}
+_SCOPES = {"service account": 0, "role": 0, "role binding": 0, "secret": 0, "service": 0, "head": 1}
 
 
 def _set_head_pod_ready(conditions: Conditions, seen: Seen) -> None:
@@ -241,16 +242,3 @@ def _amount(old: int | str | None, new: Quantity) -> int | str:
     except ValueError:
         pass
     return str(new)
-
-
-def _merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch that turns one object into the other."""
-    patch: dict[str, Any] = {}
-    for key in before.keys() | after.keys():
-        old, new = before.get(key), after.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            if changes := _merge_patch(old, new):
-                patch[key] = changes
-        elif old != new:
-            patch[key] = new
-    return patch

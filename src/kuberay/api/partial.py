@@ -1,0 +1,22 @@
+"""Objects around a cluster as the caches hold them, of which little more matters than that they are there."""
+
+# ruff: noqa: RUF012 (a Struct makes a new list or dict for each instance)
+
+from __future__ import annotations
+
+from typing import Any
+
+from kuberay.api.core import Metadata, _Slim
+
+
+class PartialObject(_Slim, frozen=True, kw_only=True):
+    """Any object, without its contents: what a Secret holds never enters the cache."""
+
+    metadata: Metadata = Metadata()
+
+
+class Ingress(_Slim, frozen=True, kw_only=True):
+    """An Ingress, with what it says: it is brought back when somebody changes it."""
+
+    metadata: Metadata = Metadata()
+    spec: dict[str, Any] = {}
