@@ -51,3 +51,13 @@ class TestResync:
     def test_ex05_it_follows_the_variable(self, text: str | None, seconds: float | None) -> None:
         environment = {} if text is None else {"RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": text}
         assert from_environment(environment).controllers.resync == seconds
+
+
+class TestControllers:
+    @pytest.mark.parametrize(
+        ("variable", "option"),
+        [("USE_INGRESS_ON_OPENSHIFT", "ingress_on_openshift"), ("ENABLE_RANDOM_POD_DELETE", "random_pod_delete")],
+    )
+    @pytest.mark.parametrize(("value", "expected"), [("", False), ("1", False), ("TRUE", True)])
+    def test_only_true_switches_these_on(self, variable: str, option: str, value: str, expected: bool) -> None:
+        assert getattr(from_environment({variable: value}).controllers, option) is expected

@@ -97,6 +97,19 @@ class TestFile:
         assert Gate.RAY_CRON_JOB in made.settings.controllers.gates
         assert made.notices == ()
 
+    def test_what_it_puts_into_pods_reaches_the_builders(self) -> None:
+        file = """
+headSidecarContainers: [{name: agent, image: agent:1}]
+workerSidecarContainers: [{name: other, image: agent:1}]
+defaultContainerEnvs: [{name: A, value: "1"}]
+defaultPodLabels: {team: ml}
+defaultPodAnnotations: {note: x}
+"""
+        build = startup("--config=c.yaml", file=file).settings.controllers.build
+        assert [each["name"] for each in (*build.head_sidecars, *build.worker_sidecars)] == ["agent", "other"]
+        assert build.default_environment == ({"name": "A", "value": "1"},)
+        assert (build.default_labels, build.default_annotations) == ({"team": "ml"}, {"note": "x"})
+
     def test_its_encoders_count_unless_flags_name_others(self) -> None:
         file = "logStdoutEncoder: console\nlogFile: /var/log/x\nlogFileEncoder: console\n"
         log = startup("--config=c.yaml", "--log-file-encoder=json", file=file).log

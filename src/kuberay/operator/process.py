@@ -8,6 +8,7 @@ import signal
 import socket
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ from kuberay.kube.leadership import Leadership
 from kuberay.kube.limits import LimitedTransport
 from kuberay.kube.metrics import MeasuredTransport, Metrics
 from kuberay.operator.main import LEASE, Operator
+from kuberay.operator.platform import await_openshift
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -56,8 +58,12 @@ async def serve(startup: Startup, access: Access) -> int:
         transport = _transport(startup, access, metrics, leadership)
         client = Client(transport, user_agent=USER_AGENT)
         stack.push_async_callback(client.close)
+        settings = startup.settings
+        if await await_openshift(client, stop):
+            log.info("this is an OpenShift")
+            settings = replace(settings, controllers=replace(settings.controllers, is_openshift=True))
         try:
-            await Operator(client, startup.settings, leadership=leadership, metrics=metrics).run(stop)
+            await Operator(client, settings, leadership=leadership, metrics=metrics).run(stop)
         except LeaseLost as lost:
             log.error("exiting, for another operator may lead by now", reason=str(lost))
             return 1

@@ -59,6 +59,8 @@ def from_environment(
                 head_cluster_ip_service=_is_true(environment, "ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE"),
             ),
             gates=gates,
+            ingress_on_openshift=_is_true(environment, "USE_INGRESS_ON_OPENSHIFT"),
+            random_pod_delete=_is_true(environment, "ENABLE_RANDOM_POD_DELETE"),
             redis_cleanup=_is_not_false(environment, "ENABLE_GCS_FT_REDIS_CLEANUP"),
             resync=_resync(environment.get("RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV")),
         ),

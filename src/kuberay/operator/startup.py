@@ -38,13 +38,6 @@ _WITHOUT_EFFECT = {
     "zap-time-encoding": "--zap-time-encoding has no effect: times are ISO 8601",
 }
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
-_ONLY_IN_A_FILE = (
-    "head_sidecar_containers",
-    "worker_sidecar_containers",
-    "default_container_envs",
-    "default_pod_annotations",
-    "default_pod_labels",
-)
 
 
 class StartupError(ValueError):
@@ -109,8 +102,19 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
         health_address=_address(told.probe_addr or f"{everywhere}:8082"),
         gates=gates,
     )
+    build = replace(
+        made.controllers.build,
+        head_sidecars=tuple(told.head_sidecar_containers),
+        worker_sidecars=tuple(told.worker_sidecar_containers),
+        default_environment=tuple(told.default_container_envs),
+        default_annotations=told.default_pod_annotations,
+        default_labels=told.default_pod_labels,
+    )
     made = replace(
-        made, metrics_address=_address(told.metrics_addr or f"{everywhere}:8080"), cluster_metrics=told.enable_metrics
+        made,
+        metrics_address=_address(told.metrics_addr or f"{everywhere}:8080"),
+        cluster_metrics=told.enable_metrics,
+        controllers=replace(made.controllers, build=build),
     )
     return Startup(
         settings=made,
@@ -149,10 +153,6 @@ def _told(flags: Flags, read_file: Callable[[str], str]) -> tuple[Configuration,
         raise StartupError(f"{flags.config}: {error}") from error
     if unknown:
         notices.append(f"{flags.config} has fields that mean nothing here: {', '.join(unknown)}")
-    for name in _ONLY_IN_A_FILE:
-        if getattr(told, name):
-            field_name = "".join(word.capitalize() if i else word for i, word in enumerate(name.split("_")))
-            raise StartupError(f"{flags.config}: {field_name} is not supported yet; remove it to run without")
     return told, notices
 
 
