@@ -1,0 +1,278 @@
+"""An informer against a model of a server that does everything a server and its network may do to it.
+
+Whatever happens, and in whatever order: when it is over, the store holds what the server holds, and whoever listened to
+the changes has been told of each state in order, with what was there before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kuberay.kube.client import Client, Retry
+from kuberay.kube.errors import TransportError
+from kuberay.kube.informer import Informer
+from kuberay.kube.resources import PODS
+from kuberay.kube.store import Store
+from kuberay.kube.transport import Request, Response
+from tests.kube.scripted import query, refused
+from tests.kube.test_informer import Pod, end_of_list, event, pod
+from tests.kube.virtual_time import VirtualLoop
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+FAULTS = ["break", "refuse", "too many", "cut", "rubbish", "repeat", "hang"]
+
+
+class ModelServer:
+    """Keeps objects and their history, and answers lists and watches from them, with faults when told to."""
+
+    def __init__(self, *, streams: bool) -> None:
+        self.streams = streams
+        self.version = 1
+        self.forgotten = 0
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.history: list[tuple[int, bytes]] = []
+        self.faults: list[str] = []
+        self.generation = 0
+
+    # What happens on the server.
+
+    def put(self, name: str, uid: int) -> None:
+        self.version += 1
+        known = self.objects.get(name)
+        obj = pod(name, self.version)
+        obj["metadata"]["uid"] = known["metadata"]["uid"] if known else f"{name}-{uid}"
+        self.objects[name] = obj
+        self.history.append((self.version, event("MODIFIED" if known else "ADDED", obj)))
+
+    def remove(self, name: str) -> None:
+        self.version += 1
+        obj = self.objects.pop(name)
+        gone = {"metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
+        self.history.append((self.version, event("DELETED", gone)))
+
+    def forget(self) -> None:
+        self.forgotten = self.version
+        self.history.clear()
+
+    def restart(self) -> None:
+        """All connections are gone."""
+        self.generation += 1
+
+    # What a client sees of it.
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        await asyncio.sleep(0.01)
+        fault = self._fault()
+        if fault in ("break", "cut"):
+            raise TransportError("connection reset")
+        if fault == "hang":
+            await asyncio.sleep(30)
+            raise TransportError("no answer in time")
+        if fault in ("refuse", "too many"):
+            code, reason = (500, "InternalError") if fault == "refuse" else (429, "TooManyRequests")
+            answer = refused(code, reason)
+            assert isinstance(answer.body, bytes)
+            return Response(code, {}, answer.body)
+        if fault == "rubbish":
+            return Response(200, {}, b'{"items": [')
+        parameters = query(request)
+        items = [self.objects[name] for name in sorted(self.objects)]
+        meta = {"resourceVersion": str(self.version)}
+        version, _, skipped = parameters.get("continue", f"{self.version}:0").partition(":")
+        if int(version) != self.version:
+            # A real server shows the old state; one that has forgotten it says so.
+            answer = refused(410, "Expired")
+            assert isinstance(answer.body, bytes)
+            return Response(410, {}, answer.body)
+        start = int(skipped)
+        limit = int(parameters.get("limit", 0)) or len(items)
+        if len(items) > start + limit:
+            meta["continue"] = f"{self.version}:{start + limit}"
+        items = items[start : start + limit]
+        return Response(200, {}, orjson.dumps({"metadata": meta, "items": items}))
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[_Stream]:
+        await asyncio.sleep(0.01)
+        fault = self._fault()
+        parameters = query(request)
+        if fault == "break":
+            raise TransportError("connection refused")
+        if "sendInitialEvents" in parameters and not self.streams:
+            yield _Stream(self, 422, refused(422, "Invalid").body, "", None)
+        elif fault in ("refuse", "too many"):
+            code, reason = (500, "InternalError") if fault == "refuse" else (429, "TooManyRequests")
+            yield _Stream(self, code, refused(code, reason).body, "", None)
+        elif "sendInitialEvents" in parameters:
+            first = b"".join(event("ADDED", self.objects[name]) for name in sorted(self.objects))
+            yield _Stream(self, 200, first + end_of_list(self.version), fault, self.version)
+        else:
+            yield _Stream(self, 200, b"", fault, int(parameters["resourceVersion"]))
+
+    async def close(self) -> None:
+        pass
+
+    def _fault(self) -> str:
+        return self.faults.pop(0) if self.faults else ""
+
+
+class _Stream:
+    def __init__(self, server: ModelServer, status: int, first: Any, fault: str, after: int | None) -> None:
+        self.status = status
+        self.headers: Mapping[str, str] = {}
+        self._server = server
+        self._first: bytes = first
+        self._fault = fault
+        self._after = after
+        self._generation = server.generation
+
+    async def read(self) -> bytes:
+        return self._first
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        if self._first:
+            if self._fault == "cut":
+                yield self._first[: len(self._first) // 2]
+                raise TransportError("connection reset")
+            yield self._first
+        assert self._after is not None
+        while True:
+            if self._server.generation != self._generation:
+                raise TransportError("connection reset")
+            if self._after < self._server.forgotten:
+                status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+                yield event("ERROR", status)
+                return
+            lines = [(version, line) for version, line in self._server.history if version > self._after]
+            if lines:
+                text = b"".join(line for _, line in lines)
+                match self._fault:
+                    case "cut":
+                        yield text[:-5]
+                        raise TransportError("connection reset")
+                    case "rubbish":
+                        yield b"{oops}\n"
+                        return
+                    case "repeat":
+                        yield text + text
+                    case "hang":
+                        await asyncio.sleep(10_000)
+                    case _:
+                        yield text
+                self._fault = ""
+                self._after = lines[-1][0]
+            await asyncio.sleep(0.3)
+
+
+class AgainstAModel(RuleBasedStateMachine):
+    names = st.sampled_from("abcde")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = VirtualLoop()
+        asyncio.set_event_loop(self.loop)
+        self.uids = 0
+        self.told: dict[str, str] = {}
+        self.task: asyncio.Task[None] | None = None
+
+    @precondition(lambda self: self.task is None)
+    @rule(streams=st.booleans(), page_size=st.sampled_from([1, 2, 500]))
+    def start(self, streams: bool, page_size: int) -> None:
+        async def begin() -> None:
+            self.server = ModelServer(streams=streams)
+            self.store: Store[Pod] = Store()
+            self.store.on_change(self._on_change)
+            client = Client(self.server, retry=Retry(attempts=0))
+            self.informer = Informer(
+                client, PODS, self.store, type=Pod, page_size=page_size, clock=self.loop.time, rng=lambda: 0.5
+            )
+            self.task = asyncio.create_task(self.informer.run())
+
+        self.loop.run_until_complete(begin())
+
+    def teardown(self) -> None:
+        if self.task is not None:
+            self._settle()
+            self.task.cancel()
+            self.loop.run_until_complete(asyncio.wait([self.task]))
+        asyncio.set_event_loop(None)
+        self.loop.close()
+
+    def _on_change(self, old: Pod | None, new: Pod | None) -> None:
+        subject = new or old
+        assert subject is not None
+        name = subject.metadata.name
+        # What was there before is what was told last: nobody misses a state in between, or is told it twice.
+        assert self.told.get(name) == (None if old is None else old.metadata.resource_version)
+        if new is None:
+            del self.told[name]
+        else:
+            if old is not None and old.metadata.uid == new.metadata.uid:
+                assert int(new.metadata.resource_version) > int(old.metadata.resource_version)
+            self.told[name] = new.metadata.resource_version
+
+    def _settle(self) -> None:
+        """The faults are over; after a while all is well."""
+        self.server.faults.clear()
+        self.loop.run_until_complete(asyncio.sleep(120))
+        truth = {name: obj["metadata"]["resourceVersion"] for name, obj in self.server.objects.items()}
+        assert {each.metadata.name: each.metadata.resource_version for each in self.store} == truth
+        assert self.told == truth
+        assert self.informer.problem is None
+        assert self.task is not None
+        assert not self.task.done()
+
+    @precondition(lambda self: self.task is not None)
+    @rule(name=names)
+    def put(self, name: str) -> None:
+        self.uids += 1
+        self.server.put(name, self.uids)
+
+    @precondition(lambda self: self.task is not None and self.server.objects)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        self.server.remove(data.draw(st.sampled_from(sorted(self.server.objects))))
+
+    @precondition(lambda self: self.task is not None)
+    @rule(seconds=st.sampled_from([0.02, 0.2, 2.0, 80.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+    @precondition(lambda self: self.task is not None)
+    @rule(faults=st.lists(st.sampled_from(FAULTS), min_size=1, max_size=3))
+    def trouble_ahead(self, faults: list[str]) -> None:
+        self.server.faults += faults
+
+    @precondition(lambda self: self.task is not None)
+    @rule()
+    def the_server_forgets(self) -> None:
+        self.server.forget()
+
+    @precondition(lambda self: self.task is not None)
+    @rule()
+    def the_server_restarts(self) -> None:
+        self.server.restart()
+
+    @precondition(lambda self: self.task is not None)
+    @rule()
+    def all_becomes_well(self) -> None:
+        self._settle()
+
+    @invariant()
+    def what_was_told_is_what_is_shown(self) -> None:
+        if self.task is not None:
+            shown = {each.metadata.name: each.metadata.resource_version for each in self.store}
+            assert shown == self.told
+
+
+TestAgainstAModel = AgainstAModel.TestCase
+TestAgainstAModel.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
