@@ -56,10 +56,10 @@ class TestRunning:
         assert (state(pod)["terminated"]["exitCode"], state(pod)["terminated"]["reason"]) == (3, "Error")
 
     async def test_a_container_that_ends_is_started_again_with_a_clean_tmp(self, cluster: Cluster) -> None:
-        await cluster.run("p", "ls /tmp; touch /tmp/left-behind; exit 1")
+        await cluster.run("p", "ls /tmp/left-*; touch /tmp/left-behind; exit 1")
         pod = await cluster.until("p", lambda pod: container_status(pod).get("restartCount", 0) >= 2)
         assert container_status(pod)["lastState"]["terminated"]["exitCode"] == 1
-        assert await cluster.logs("p", previous=True) == ""
+        assert "cannot access" in await cluster.logs("p", previous=True)
         assert "Back-off restarting failed container main" in await cluster.until_event("BackOff")
 
     async def test_a_command_that_does_not_exist_says_so(self, cluster: Cluster) -> None:
@@ -152,7 +152,7 @@ class TestWhatAContainerSees:
             "while True:\n"
             "    try: c = socket.create_connection(('127.0.0.1', 8000)); break\n"
             "    except OSError: time.sleep(0.05)\n"
-            "print(c.recv(9).decode(), os.listdir('/tmp'))"
+            "print(c.recv(9).decode(), os.path.exists('/tmp/mine'))"
         )
         containers = [
             {"name": "server", "image": "ray", "command": ["python", "-c", f"open('/tmp/mine', 'w'); {serve}"]},
@@ -160,7 +160,7 @@ class TestWhatAContainerSees:
         ]
         await cluster.create_pod("p", containers=containers, restartPolicy="Never")
         await cluster.until("p", phase("Succeeded"))
-        assert await cluster.logs("p", "client") == "hi []\n"
+        assert await cluster.logs("p", "client") == "hi False\n"
 
 
 def probe(**handler: Any) -> dict[str, Any]:
@@ -240,7 +240,7 @@ class TestTermination:
 
     async def test_the_hook_runs_first(self, cluster: Cluster) -> None:
         hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo hook > /proc/1/fd/1; touch /tmp/hooked"]}}}
-        script = "trap 'ls /tmp; exit' TERM; echo up; while :; do sleep 0.05; done"
+        script = "trap 'ls /tmp/hooked; exit' TERM; echo up; while :; do sleep 0.05; done"
         await cluster.run("p", script, container={"lifecycle": hook})
         pod = await cluster.until("p", is_ready)
         await cluster.until_printed("p", "up")
@@ -248,7 +248,7 @@ class TestTermination:
         await asyncio.sleep(0)
         await cluster.client.delete(PODS, "p", namespace="default", uid=pod["metadata"]["uid"])
         await cluster.until_gone("p")
-        assert await following == "up\nhook\nhooked\n"
+        assert await following == "up\nhook\n/tmp/hooked\n"
 
     async def test_a_pod_that_is_gone_at_once_is_killed_at_once(self, cluster: Cluster) -> None:
         await cluster.run("p", "trap '' TERM; while :; do sleep 0.05; done")
