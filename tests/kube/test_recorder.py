@@ -211,3 +211,60 @@ class TestTrouble:
         scene.recorder.stop()
         await scene.recorder.run()
         assert len(scene.sent) == 2
+
+
+class TestAFlood:
+    @virtual_time
+    async def test_events_that_differ_only_in_their_note_are_combined_after_the_tenth(self) -> None:
+        scene = Scene()
+        for number in range(200):
+            scene.note(f"made Pod {number}")
+        await scene.deliver()
+        notes = [content["note"] for _, content in scene.sent]
+        assert notes == [f"made Pod {number}" for number in range(10)] + ["(combined from similar events): made Pod 10"]
+        assert scene.sent[-1][1]["series"]["count"] == 190
+        scene.note("made Pod 200")
+        await scene.deliver()
+        assert scene.sent[-1] == (
+            "PATCH",
+            {"series": {"count": 191, "lastObservedTime": "2026-01-02T03:05:45.678900Z"}},
+        )
+        assert scene.recorder.dropped == 0
+
+    @virtual_time
+    async def test_what_is_still_alone_is_told_as_it_is(self) -> None:
+        scene = Scene()
+        for number in range(20):
+            scene.note(f"made Pod {number}")
+        scene.note("made Pod 3")
+        scene.recorder.event(POD, "Normal", "Failed", "Create", "another type")
+        await scene.deliver()
+        notes = {content["note"]: content for _, content in scene.sent}
+        assert notes["made Pod 3"]["series"]["count"] == 2
+        assert "another type" in notes
+
+    @virtual_time
+    async def test_after_ten_minutes_they_are_told_one_by_one_again(self) -> None:
+        scene = Scene()
+        for number in range(20):
+            scene.note(f"made Pod {number}")
+        await asyncio.sleep(601)
+        scene.note("made Pod 99")
+        await scene.deliver()
+        assert scene.sent[-1][1]["note"] == "made Pod 99"
+
+    @virtual_time
+    async def test_one_object_does_not_get_more_than_a_burst_and_then_one_in_five_minutes(self) -> None:
+        scene = Scene()
+        other = Regarding("v1", "Pod", "n", "b", "uid-b")
+        for number in range(40):
+            scene.recorder.event(POD, "Normal", f"Reason{number}", "Create", "x")
+        scene.note("of another", other)
+        await scene.deliver()
+        assert len(scene.sent) == 26
+        assert scene.recorder.dropped == 15
+        await asyncio.sleep(300)
+        for number in range(2):
+            scene.recorder.event(POD, "Normal", f"Later{number}", "Create", "x")
+        await scene.deliver()
+        assert len(scene.sent) == 27

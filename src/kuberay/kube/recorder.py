@@ -2,6 +2,9 @@
 
 Events are worth less than anything else that is written: they are queued, sent one at a time, repeated ones are
 counted rather than sent anew, and when the queue is full they are dropped and counted. Recording never blocks or fails.
+
+An object that thousands of things happen to does not get thousands of events: those that differ only in their note are
+combined after the tenth, and after a burst of 25 an object gets one in five minutes. The numbers are client-go's.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import structlog
 
 from kuberay.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
 from kuberay.kube.identity import identity
+from kuberay.kube.limits import TokenBucket
 from kuberay.kube.resources import EVENTS
 
 if TYPE_CHECKING:
@@ -32,6 +36,10 @@ _LONGEST_NOTE = 1024
 _LONGEST_WORD = 128
 _LONGEST_NAME = 200
 _ATTEMPTS = 3
+_ALIKE = 10
+_ALIKE_WINDOW = 600.0
+_BURST = 25
+_RATE = 1 / 300
 
 
 class Regarding(NamedTuple):
@@ -77,6 +85,16 @@ class _Waiting:
 
 
 @dataclass(slots=True)
+class _Crowd:
+    """Events that differ only in their note."""
+
+    since: float
+    notes: set[str]
+    combined: str = ""
+    """The note of all that came after too many of them."""
+
+
+@dataclass(slots=True)
 class _Sent:
     name: str
     count: int
@@ -116,6 +134,8 @@ class Recorder:
         self._sleep = sleep
         self._waiting: OrderedDict[_Kind, _Waiting] = OrderedDict()
         self._sent: OrderedDict[_Kind, _Sent] = OrderedDict()
+        self._crowds: OrderedDict[_Kind, _Crowd] = OrderedDict()
+        self._buckets: OrderedDict[Regarding, TokenBucket] = OrderedDict()
         self._numbers = 0
         self._wake = asyncio.Event()
         self._stopping = False
@@ -131,13 +151,13 @@ class Recorder:
         :param note: what happened, for people.
         """
         about = regarding if isinstance(regarding, Regarding) else Regarding.of(regarding)
-        kind = _Kind(about, type, reason[:_LONGEST_WORD], _short(note), action[:_LONGEST_WORD])
+        kind = self._combined(_Kind(about, type, reason[:_LONGEST_WORD], note, action[:_LONGEST_WORD]))
         now = self._now()
         waiting = self._waiting.get(kind)
         if waiting is not None:
             waiting.count += 1
             waiting.last = now
-        elif len(self._waiting) >= self._capacity:
+        elif len(self._waiting) >= self._capacity or not self._may_have_another(about):
             self.dropped += 1
         else:
             self._waiting[kind] = _Waiting(1, now, now)
@@ -218,6 +238,36 @@ class Recorder:
         if waiting.count > 1:
             body["series"] = {"count": waiting.count, "lastObservedTime": _micro(waiting.last)}
         return body
+
+    def _combined(self, kind: _Kind) -> _Kind:
+        """The event as it is to be told: as it is, or as one of too many that are alike."""
+        alike = kind._replace(note="")
+        crowd = self._crowds.get(alike)
+        if crowd is None or self._clock() - crowd.since > _ALIKE_WINDOW:
+            crowd = self._crowds[alike] = _Crowd(self._clock(), set())
+            self._crowds.move_to_end(alike)
+            if len(self._crowds) > self._capacity:
+                self._crowds.popitem(last=False)
+        note = _short(kind.note)
+        if note not in crowd.notes:
+            if len(crowd.notes) < _ALIKE:
+                crowd.notes.add(note)
+            else:
+                # One note for all: the note of an event cannot be changed later.
+                crowd.combined = crowd.combined or _short(f"(combined from similar events): {kind.note}")
+                note = crowd.combined
+        return kind._replace(note=note)
+
+    def _may_have_another(self, about: Regarding) -> bool:
+        bucket = self._buckets.get(about)
+        if bucket is None:
+            bucket = self._buckets[about] = TokenBucket(_RATE, _BURST, clock=self._clock)
+            if len(self._buckets) > self._capacity:
+                self._buckets.popitem(last=False)
+        if bucket.take() > 0:
+            bucket.give_back()
+            return False
+        return True
 
     def _known(self, kind: _Kind) -> _Sent | None:
         oldest = self._clock() - self._window
