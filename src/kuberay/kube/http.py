@@ -73,6 +73,9 @@ class HttpTransport:
         self._closed = True
         if self._session is not None:
             await self._session.close()
+            # Connections that were cut in the middle of an answer close in the loop's next turns; it may be its last.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     async def _exchange(self, request: Request, credential: Credential, limits: aiohttp.ClientTimeout) -> Response:
         arguments = self._arguments(request, credential)
