@@ -14,7 +14,6 @@ ASKED: dict[str, dict[str, Any]] = {
     "spec.networkPolicy": {"networkPolicy": {}},
     "spec.historyServerOptions": {"historyServerOptions": {}},
     "spec.upgradeStrategy.type": {"upgradeStrategy": {"type": "Recreate"}},
-    "spec.workerGroupSpecs[1].numOfHosts": {"groups": [group(), group("b", numOfHosts=2)]},
 }
 
 
@@ -38,7 +37,7 @@ def test_a_plain_cluster_asks_for_nothing_special() -> None:
         authOptions={"mode": "token"},
         tlsOptions={"enabled": False},
         upgradeStrategy={"type": "None"},
-        groups=[group(numOfHosts=1)],
+        groups=[group(numOfHosts=2)],
         metadata={"annotations": {"ray.io/ft-enabled": "false", "ray.io/enable-serve-service": "True"}},
     )
     assert unsupported(rc) == []

@@ -67,8 +67,8 @@ class TestStopping:
                 await run(client, Settings(health_address=address), stop=asyncio.Event())
 
 
-@pytest.mark.parametrize("gate", ["RayClusterStatusConditions", "RayMultiHostIndexing"])
-async def test_a_gate_that_cannot_be_closed_yet_is_refused(gate: str) -> None:
+async def test_a_gate_that_cannot_be_closed_yet_is_refused() -> None:
+    gate = "RayClusterStatusConditions"
     client, _ = await embedded()
     settings = from_environment({}, gates=FeatureGates.parse(f"{gate}=false"), health_address=None)
     with pytest.raises(ValueError, match=f"{gate} cannot be switched off yet"):

@@ -36,13 +36,29 @@ class PodTemplate:
     metadata: Mapping[str, Any]
     spec: bytes
 
-    def pod(self, name: str | None = None, *, replica_index: int | None = None) -> bytes:
-        """One Pod of it as JSON. Without a name it must have one already."""
+    def pod(
+        self,
+        name: str | None = None,
+        *,
+        replica_index: int | None = None,
+        replica_name: str | None = None,
+        host_index: int | None = None,
+    ) -> bytes:
+        """One Pod of it as JSON. Without a name it must have one already.
+
+        :param replica_name: of the replica that the Pod is one host of, when a replica has several.
+        """
         metadata: Json = dict(self.metadata)
         if name is not None:
             metadata["name"] = name
-        if replica_index is not None:
-            metadata["labels"] = {**metadata["labels"], labels.REPLICA_INDEX: str(replica_index)}
+        place = {
+            labels.REPLICA_INDEX: replica_index,
+            labels.REPLICA_NAME: replica_name,
+            labels.HOST_INDEX: host_index,
+        }
+        given = {key: str(value) for key, value in place.items() if value is not None}
+        if given:
+            metadata["labels"] = {**metadata["labels"], **given}
         return b'{"apiVersion":"v1","kind":"Pod","metadata":%b,"spec":%b}' % (orjson.dumps(metadata), self.spec)
 
 

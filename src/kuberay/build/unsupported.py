@@ -34,6 +34,3 @@ def _asked_for(cluster: RayCluster) -> Iterator[tuple[str, str]]:
         yield "spec.historyServerOptions", "the history server's collector"
     if spec.upgrade_strategy is not None and spec.upgrade_strategy.type == "Recreate":
         yield "spec.upgradeStrategy.type", "the upgrade strategy Recreate"
-    for index, group in enumerate(spec.worker_group_specs):
-        if group.num_of_hosts is not None and group.num_of_hosts > 1:
-            yield f"spec.workerGroupSpecs[{index}].numOfHosts", "more than one host in a replica"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LEASE = "ray-operator-leader"
 
-_ALWAYS_ON = (Gate.RAY_CLUSTER_STATUS_CONDITIONS, Gate.RAY_MULTI_HOST_INDEXING)
+_ALWAYS_ON = (Gate.RAY_CLUSTER_STATUS_CONDITIONS,)
 _LAST_EVENTS = 5.0
 """Seconds that the events of the last pass may take to be sent."""
 _HEAD_START = 0.5

@@ -13,7 +13,16 @@ from kuberay.controllers.plan import Create
 from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.observe import Seen
 from kuberay.kube.resources import INGRESSES, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS, SERVICES
-from tests.build.test_golden import UPSTREAM, Difference, differences, is_accepted, is_server_default, options, records
+from tests.build.golden import (
+    UPSTREAM,
+    Difference,
+    differences,
+    gates,
+    is_accepted,
+    is_server_default,
+    options,
+    records,
+)
 from tests.controllers.raycluster.situations import ENTROPY, NOW
 
 if TYPE_CHECKING:
@@ -33,6 +42,7 @@ def made(cluster: RayCluster, record: Json) -> list[Json]:
     settings = record.get("settings") or {}
     how = ControllerOptions(
         build=options(record),
+        gates=gates(record),
         is_openshift="openshift" in settings.get("cluster-crds", ()),
         ingress_on_openshift="USE_INGRESS_ON_OPENSHIFT" in record["env"],
     )

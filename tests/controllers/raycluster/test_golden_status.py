@@ -11,11 +11,11 @@ import pytest
 from kuberay.api.core import Pod, PodCondition, PodStatus, Service
 from kuberay.build import pod as pods
 from kuberay.build import services
-from kuberay.controllers.raycluster import scale
+from kuberay.controllers.raycluster import scaling
 from kuberay.controllers.raycluster.observe import Seen
 from kuberay.controllers.raycluster.status import status
 from kuberay.kube import quantity
-from tests.build.test_golden import UPSTREAM, options, records
+from tests.build.golden import UPSTREAM, options, records
 from tests.controllers.raycluster.situations import NOW
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def settled(cluster: RayCluster, record: Json) -> Seen:
     built = [pods.head(cluster, how).pod("head")]
     for group in cluster.spec.worker_group_specs:
         template = pods.worker(cluster, group, how)
-        built += [template.pod(f"{group.group_name}-{index}") for index in range(scale.desired_pods(group))]
+        built += [template.pod(f"{group.group_name}-{index}") for index in range(scaling.desired_pods(group))]
     ready = PodStatus(phase="Running", conditions=[PodCondition(type="Ready", status="True")], pod_ip=ADDRESS)
     found = [msgspec.structs.replace(msgspec.json.decode(each, type=Pod), status=ready) for each in built]
     service = services.head(cluster, how)

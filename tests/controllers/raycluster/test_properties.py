@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kuberay.build import labels
 from kuberay.controllers.plan import Create, Delete
-from kuberay.controllers.raycluster import scale
+from kuberay.controllers.raycluster import scaling
 from kuberay.controllers.raycluster.health import beyond_repair
 from tests.build.clusters import group
 from tests.controllers.raycluster.situations import after, cluster, grown_up, head, holding, plan, pod, seen, service
@@ -110,7 +110,7 @@ def test_there_are_never_more_pods_than_wanted_beside_those_leaving(situation: S
     for one in situation.cluster.spec.worker_group_specs:
         before = [each for each in situation.of_group(one.group_name) if not each.is_leaving]
         live = [each for each in then.of_group(one.group_name) if not each.is_leaving]
-        assert len(live) <= max(scale.desired_pods(one), len(before))
+        assert len(live) <= max(scaling.desired_pods(one), len(before))
 
 
 @given(situations())
@@ -132,7 +132,7 @@ def test_a_healthy_pod_goes_only_for_one_of_the_reasons_there_are(situation: See
             or one is None
             or bool(one.suspend)
             or (one.scale_strategy is not None and victim.name in one.scale_strategy.workers_to_delete)
-            or len(live) > scale.desired_pods(one)
+            or len(live) > scaling.desired_pods(one)
         )
 
 

@@ -18,7 +18,7 @@ from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
 from kuberay.build.unsupported import unsupported
 from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
-from kuberay.controllers.raycluster import children, deletion, scale, storage
+from kuberay.controllers.raycluster import children, deletion, scale, scaling, storage
 from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
 from kuberay.controllers.raycluster.status import (
     BLOCKED,
@@ -295,7 +295,7 @@ class _Draft:
             orphan for orphan in scale.orphans(self._seen, self._options) if not self._is_held(orphan.scope)
         ]
         for group in self._cluster.spec.worker_group_specs:
-            if self._is_held(scale.scope(group.group_name)):
+            if self._is_held(scaling.scope(group.group_name)):
                 continue
             needs = scale.scale(self._seen, group, self._options, self._now)
             self._deletes += needs.deletes

@@ -2,64 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kuberay.api.gates import Gate
 from kuberay.build import labels, names
 from kuberay.build import pod as pods
-from kuberay.controllers.plan import WORKER_POD, Create, Delete
+from kuberay.controllers.plan import WORKER_POD, Create
+from kuberay.controllers.raycluster import replicas
 from kuberay.controllers.raycluster.health import beyond_repair, created_at, seconds_until_age
+from kuberay.controllers.raycluster.scaling import (
+    Scaling,
+    delete,
+    desired_pods,
+    hosts,
+    label_number,
+    may_choose_victims,
+    named_workers,
+    scope,
+)
 from kuberay.kube.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from kuberay.api.core import Pod
     from kuberay.api.v1 import RayCluster, WorkerGroupSpec
     from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.plan import Delete
     from kuberay.controllers.raycluster.observe import Seen
-
-LARGEST_COUNT = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """What one group needs now."""
-
-    deletes: tuple[Delete, ...] = ()
-    creates: tuple[Create, ...] = ()
-    look_again: float | None = None
-
-
-def scope(group: str) -> str:
-    """The name under which failures of a group are kept."""
-    return f"group {group}"
-
-
-def desired_pods(group: WorkerGroupSpec) -> int:
-    """How many Pods a group shall have: `replicas` kept between its bounds, times the hosts of each."""
-    if group.suspend:
-        return 0
-    low = group.min_replicas or 0
-    high = LARGEST_COUNT if group.max_replicas is None else group.max_replicas
-    wanted = low if group.replicas is None else group.replicas
-    return _bounded(min(max(wanted, low), high) * _hosts(group))
-
-
-def min_pods(group: WorkerGroupSpec) -> int:
-    """The fewest Pods a group may have."""
-    return 0 if group.suspend else _bounded((group.min_replicas or 0) * _hosts(group))
-
-
-def max_pods(group: WorkerGroupSpec) -> int:
-    """The most Pods a group may have."""
-    high = LARGEST_COUNT if group.max_replicas is None else group.max_replicas
-    return 0 if group.suspend else _bounded(high * _hosts(group))
-
-
-def total(counts: Iterable[int]) -> int:
-    """A sum that stays within what the API can hold."""
-    return _bounded(sum(counts))
 
 
 def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: float) -> Scaling:
@@ -73,11 +43,13 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
     if group.suspend:
         why = f"worker group {group.group_name} is suspended"
         return Scaling(tuple(delete(pod, scope(group.group_name), why) for pod in live[: options.batch]))
+    if hosts(group) > 1 and Gate.RAY_MULTI_HOST_INDEXING in options.gates:
+        return replicas.scale(seen, group, options, now)
 
     deletes: list[Delete] = []
     kept: list[Pod] = []
     look_again: float | None = None
-    to_delete = frozenset(group.scale_strategy.workers_to_delete if group.scale_strategy else ())
+    named = named_workers(group)
     for pod in live:
         broken = beyond_repair(pod)
         if broken is not None:
@@ -87,7 +59,7 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
                 look_again = wait if look_again is None else min(look_again, wait)
                 continue
             deletes.append(delete(pod, scope(group.group_name), broken))
-        elif pod.name in to_delete:
+        elif pod.name in named:
             deletes.append(delete(pod, scope(group.group_name), "it is named in workersToDelete"))
         else:
             kept.append(pod)
@@ -98,16 +70,11 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
     if missing > 0:
         why = f"worker group {group.group_name} has {len(kept)} of {desired} Pods"
         creates = list(_new_pods(seen, group, kept, min(missing, options.batch), options, why))
-    elif missing < 0 and _may_choose_victims(seen, options):
+    elif missing < 0 and may_choose_victims(seen, options):
         why = f"worker group {group.group_name} has {len(kept)} Pods and shall have {desired}"
         victims = _least_useful(kept, min(-missing, options.batch))
         deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for pod in victims]
     return Scaling(tuple(deletes), tuple(creates), look_again)
-
-
-def _may_choose_victims(seen: Seen, options: ControllerOptions) -> bool:
-    """Where the autoscaler is at work it names the workers that go: only it knows which are idle."""
-    return not seen.cluster.spec.is_autoscaling or options.random_pod_delete
 
 
 def orphans(seen: Seen, options: ControllerOptions) -> Iterator[Delete]:
@@ -121,20 +88,6 @@ def orphans(seen: Seen, options: ControllerOptions) -> Iterator[Delete]:
             yield delete(pod, scope(name), f"its worker group {name!r} is no longer in the spec")
 
 
-def delete(pod: Pod, scope: str, why: str, *, is_fenced: bool = False) -> Delete:
-    """The removal of a worker."""
-    return Delete(
-        resource=PODS,
-        namespace=pod.metadata.namespace,
-        name=pod.name,
-        uid=pod.metadata.uid,
-        subject=WORKER_POD,
-        scope=scope,
-        why=why,
-        is_fenced=is_fenced,
-    )
-
-
 def _new_pods(
     seen: Seen, group: WorkerGroupSpec, kept: list[Pod], count: int, options: ControllerOptions, why: str
 ) -> Iterator[Create]:
@@ -142,11 +95,10 @@ def _new_pods(
     cluster: RayCluster = seen.cluster
     template = pods.worker(cluster, group, options.build)
     prefix = names.worker_generate_name(cluster, group)
-    taken = {pod.name for pod in (*seen.pods, *seen.strangers)}
-    if group.scale_strategy:
-        # Whoever asked for the removal of a Pod must not find its name alive again.
-        taken.update(group.scale_strategy.workers_to_delete)
-    used = {_index(pod) for pod in kept}
+    # Whoever asked for the removal of a Pod must not find its name alive again.
+    taken = {pod.name for pod in (*seen.pods, *seen.strangers)} | named_workers(group)
+    used = {label_number(pod, labels.REPLICA_INDEX) for pod in kept}
+    has_indices = Gate.RAY_MULTI_HOST_INDEXING in options.gates
     index = 0
     for _ in range(count):
         while index in used:
@@ -158,7 +110,7 @@ def _new_pods(
             resource=PODS,
             namespace=cluster.namespace,
             name=name,
-            body=template.pod(name, replica_index=index),
+            body=template.pod(name, replica_index=index if has_indices else None),
             subject=WORKER_POD,
             scope=scope(group.group_name),
             why=why,
@@ -167,19 +119,9 @@ def _new_pods(
 
 def _least_useful(candidates: list[Pod], count: int) -> list[Pod]:
     """Those whose loss costs the least work."""
-    newest_first = sorted(candidates, key=lambda pod: (created_at(pod) or 0.0, _index(pod), pod.name), reverse=True)
+    newest_first = sorted(
+        candidates,
+        key=lambda pod: (created_at(pod) or 0.0, label_number(pod, labels.REPLICA_INDEX), pod.name),
+        reverse=True,
+    )
     return sorted(newest_first, key=lambda pod: (pod.status.phase == "Running", pod.is_ready))[:count]
-
-
-def _index(pod: Pod) -> int:
-    """The replica index of a Pod; a label that cannot be read reserves nothing."""
-    text = pod.metadata.labels.get(labels.REPLICA_INDEX, "")
-    return int(text) if text.isdecimal() else -1
-
-
-def _hosts(group: WorkerGroupSpec) -> int:
-    return 1 if group.num_of_hosts is None else group.num_of_hosts
-
-
-def _bounded(count: int) -> int:
-    return min(count, LARGEST_COUNT)

@@ -16,7 +16,7 @@ from kuberay.controllers.conditions import Conditions
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.merging import merge_patch_between
 from kuberay.controllers.plan import PatchStatus
-from kuberay.controllers.raycluster import resources, scale
+from kuberay.controllers.raycluster import resources, scaling
 from kuberay.controllers.raycluster.health import is_running_and_ready
 from kuberay.kube import quantity
 
@@ -63,7 +63,7 @@ def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
     groups = cluster.spec.worker_group_specs
     live = [pod for pod in seen.pods if not pod.is_leaving]
     workers = [pod for pod in seen.workers if not pod.is_leaving]
-    desired = scale.total(map(scale.desired_pods, groups))
+    desired = scaling.total(map(scaling.desired_pods, groups))
     total = resources.desired_resources(cluster.spec)
     is_settled = len(live) == desired + 1 and all(map(is_running_and_ready, live))
 
@@ -88,8 +88,8 @@ def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
         ready_worker_replicas=_count(sum(pod.status.phase == "Running" and pod.is_ready for pod in workers)),
         available_worker_replicas=_count(sum(pod.status.phase == "Running" for pod in workers)),
         desired_worker_replicas=_count(desired),
-        min_worker_replicas=_count(scale.total(map(scale.min_pods, groups))),
-        max_worker_replicas=_count(scale.total(map(scale.max_pods, groups))),
+        min_worker_replicas=_count(scaling.total(map(scaling.min_pods, groups))),
+        max_worker_replicas=_count(scaling.total(map(scaling.max_pods, groups))),
         desired_cpu=_amount(old.desired_cpu, total.get("cpu", quantity.ZERO)),
         desired_memory=_amount(old.desired_memory, total.get("memory", quantity.ZERO)),
         desired_gpu=_amount(old.desired_gpu, resources.gpus(total)),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kuberay.api.v1 import WorkerGroupSpec
-from kuberay.controllers.raycluster import scale
+from kuberay.controllers.raycluster import scaling
 from tests.build.clusters import group as fields
 
 
@@ -32,17 +32,17 @@ class TestDesiredPods:
     def test_ex58a_replicas_are_kept_within_their_bounds(
         self, replicas: int | None, low: int | None, high: int | None, hosts: int, expected: int
     ) -> None:
-        assert scale.desired_pods(group(replicas, low, high, hosts)) == expected
+        assert scaling.desired_pods(group(replicas, low, high, hosts)) == expected
 
     def test_a_suspended_group_has_none(self) -> None:
         one = group(4, 2, 8, 1, suspend=True)
-        assert (scale.desired_pods(one), scale.min_pods(one), scale.max_pods(one)) == (0, 0, 0)
+        assert (scaling.desired_pods(one), scaling.min_pods(one), scaling.max_pods(one)) == (0, 0, 0)
 
 
 class TestMaximum:
     @pytest.mark.parametrize(("high", "hosts", "expected"), [(2147483647, 2, 2147483647), (50, 3, 150)])
     def test_ex75_it_saturates(self, high: int, hosts: int, expected: int) -> None:
-        assert scale.max_pods(group(0, 0, high, hosts)) == expected
+        assert scaling.max_pods(group(0, 0, high, hosts)) == expected
 
     def test_ex75_a_sum_saturates_too(self) -> None:
-        assert scale.total([2_000_000_000, 1_000_000_000]) == 2147483647
+        assert scaling.total([2_000_000_000, 1_000_000_000]) == 2147483647

@@ -1,0 +1,207 @@
+"""Groups whose replicas span several hosts: a replica comes as one and goes as one.
+
+The hosts of a replica run one program together, such as the slices of a TPU. One that is lost cannot be replaced under
+the others: they all start again. So what is counted, chosen and named here is the replica and not the Pod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kuberay.build import labels, names
+from kuberay.build import pod as pods
+from kuberay.controllers.plan import WORKER_POD, Create
+from kuberay.controllers.raycluster.health import beyond_repair, created_at, seconds_until_age
+from kuberay.controllers.raycluster.scaling import (
+    Scaling,
+    delete,
+    desired_pods,
+    hosts,
+    label_number,
+    may_choose_victims,
+    named_workers,
+    scope,
+)
+from kuberay.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kuberay.api.core import Pod
+    from kuberay.api.v1 import WorkerGroupSpec
+    from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.plan import Delete
+    from kuberay.controllers.raycluster.observe import Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The Pods of one replica that are not leaving."""
+
+    name: str
+    """Empty for Pods that were made without one: before replicas had names, or with the gate closed."""
+    index: int
+    pods: tuple[Pod, ...]
+    is_leaving: bool
+    """Whether some host of it is already on its way out."""
+
+
+def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: float) -> Scaling:
+    """Bring one group to its number of replicas.
+
+    A replica with a Pod that is broken, named, or missing goes as a whole, and is replaced in the same breath; but one
+    of which nothing runs yet is only completed, for it was cut short while it was made.
+    """
+    size = hosts(group)
+    named = named_workers(group)
+    deletes: list[Delete] = []
+    creates: list[Create] = []
+    kept: list[Replica] = []
+    waits: list[float] = []
+    makers = _Maker(seen, group, options)
+    for replica in _replicas(seen.of_group(group.group_name), size):
+        why, wait = _trouble(replica, size, named, options, now)
+        if wait is not None:
+            waits.append(wait)
+        if why is not None:
+            deletes += [delete(pod, scope(group.group_name), why) for pod in replica.pods]
+            continue
+        kept.append(replica)
+        if len(replica.pods) < size:
+            creates += makers.complete(replica, f"replica {replica.name} has {len(replica.pods)} of {size} hosts")
+
+    desired = desired_pods(group) // size
+    missing = desired - len(kept)
+    most = max(options.batch // size, 1)
+    counts = f"worker group {group.group_name} has {len(kept)}"
+    if missing > 0:
+        why = f"{counts} of {desired} replicas"
+        creates += makers.replicas(min(missing, most), {replica.index for replica in kept}, why)
+    elif missing < 0 and may_choose_victims(seen, options):
+        why = f"{counts} replicas and shall have {desired}"
+        for replica in _least_useful(kept, min(-missing, most)):
+            deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for pod in replica.pods]
+            creates = [create for create in creates if not makers.belongs(create, replica)]
+    return Scaling(tuple(deletes), tuple(creates), min(waits, default=None))
+
+
+def _replicas(found: list[Pod], size: int) -> list[Replica]:
+    """The replicas of a group that have a Pod which is not leaving, in the order of their first Pod.
+
+    Pods without a replica's name serve all the same: they are taken together, oldest first, as many as make a replica.
+    """
+    by_name: dict[str, list[Pod]] = {}
+    for pod in found:
+        by_name.setdefault(pod.metadata.labels.get(labels.REPLICA_NAME, ""), []).append(pod)
+    nameless = [pod for pod in by_name.pop("", []) if not pod.is_leaving]
+    nameless.sort(key=lambda pod: (created_at(pod) or 0.0, pod.name))
+    replicas = [
+        Replica("", -1, tuple(nameless[start : start + size]), is_leaving=False)
+        for start in range(0, len(nameless), size)
+    ]
+    for name, members in by_name.items():
+        live = tuple(pod for pod in members if not pod.is_leaving)
+        if live:
+            replicas.append(
+                Replica(name, label_number(live[0], labels.REPLICA_INDEX), live, is_leaving=len(live) < len(members))
+            )
+    return replicas
+
+
+def _trouble(
+    replica: Replica, size: int, named: frozenset[str], options: ControllerOptions, now: float
+) -> tuple[str | None, float | None]:
+    """Why a replica has to go, if it has to; or after how many seconds it will."""
+    what = f"replica {replica.name}" if replica.name else "its replica"
+    wait: float | None = None
+    for pod in replica.pods:
+        broken = beyond_repair(pod)
+        if broken is not None:
+            left = seconds_until_age(pod, options.replace_after, now)
+            if left <= 0:
+                return f"{what} cannot go on without {pod.name}: {broken}", None
+            wait = left if wait is None else min(wait, left)
+        elif pod.name in named:
+            return f"{what} goes with {pod.name}, which is named in workersToDelete", None
+    if len(replica.pods) < size and not _is_in_the_making(replica):
+        return f"{what} has lost {size - len(replica.pods)} of its {size} hosts", None
+    return None, wait
+
+
+def _is_in_the_making(replica: Replica) -> bool:
+    """Whether nothing of it has run yet, and nothing was taken away."""
+    return (
+        replica.name != ""
+        and not replica.is_leaving
+        and all(pod.status.phase in ("", "Pending") for pod in replica.pods)
+    )
+
+
+def _least_useful(candidates: list[Replica], count: int) -> list[Replica]:
+    """Those whose loss costs the least work: not running, then not ready, then the newest."""
+
+    def age(replica: Replica) -> tuple[float, int, str]:
+        return max(created_at(pod) or 0.0 for pod in replica.pods), replica.index, replica.name
+
+    def use(replica: Replica) -> tuple[bool, bool]:
+        runs = all(pod.status.phase == "Running" for pod in replica.pods)
+        return runs, all(pod.is_ready for pod in replica.pods)
+
+    return sorted(sorted(candidates, key=age, reverse=True), key=use)[:count]
+
+
+class _Maker:
+    """Makes Pods of replicas. Names follow from what is known, see `names.unused`."""
+
+    def __init__(self, seen: Seen, group: WorkerGroupSpec, options: ControllerOptions) -> None:
+        self._cluster = seen.cluster
+        self._group = group
+        self._options = options
+        self._seed = f"{seen.cluster.metadata.uid}/{group.group_name}"
+        self._template: pods.PodTemplate | None = None
+        self._taken = {pod.name for pod in (*seen.pods, *seen.strangers)} | named_workers(group)
+        self._replica_names = {
+            pod.metadata.labels.get(labels.REPLICA_NAME, "") for pod in seen.of_group(group.group_name)
+        }
+        self._names: dict[str, str] = {}
+
+    def replicas(self, count: int, used: set[int], why: str) -> Iterator[Create]:
+        """New replicas under the lowest indices that are free."""
+        index = 0
+        for _ in range(count):
+            while index in used:
+                index += 1
+            used.add(index)
+            name = names.unused(f"{self._group.group_name}-", f"{self._seed}/{index}", self._replica_names)
+            self._replica_names.add(name)
+            for host in range(hosts(self._group)):
+                yield self._host(name, index, host, why)
+
+    def complete(self, replica: Replica, why: str) -> Iterator[Create]:
+        """The hosts that a replica lacks."""
+        present = {label_number(pod, labels.HOST_INDEX) for pod in replica.pods}
+        for host in range(hosts(self._group)):
+            if host not in present:
+                yield self._host(replica.name, replica.index, host, why)
+
+    def belongs(self, create: Create, replica: Replica) -> bool:
+        """Whether a Pod that is to be made would be part of a replica."""
+        return self._names[create.name] == replica.name
+
+    def _host(self, replica: str, index: int, host: int, why: str) -> Create:
+        if self._template is None:
+            self._template = pods.worker(self._cluster, self._group, self._options.build)
+        prefix = names.worker_generate_name(self._cluster, self._group)
+        name = names.unused(prefix, f"{self._seed}/{replica}/{host}", self._taken)
+        self._taken.add(name)
+        self._names[name] = replica
+        return Create(
+            resource=PODS,
+            namespace=self._cluster.namespace,
+            name=name,
+            body=self._template.pod(name, replica_index=index, replica_name=replica, host_index=host),
+            subject=WORKER_POD,
+            scope=scope(self._group.group_name),
+            why=why,
+        )

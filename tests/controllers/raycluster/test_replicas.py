@@ -1,0 +1,234 @@
+"""Replicas of several hosts: they come as one and go as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kuberay.api.gates import FeatureGates, Gate
+from kuberay.controllers.options import ControllerOptions
+from kuberay.controllers.plan import Create, Delete
+from kuberay.kube.resources import SERVICES
+from tests.build.clusters import group
+from tests.controllers.raycluster.situations import OPTIONS, after, cluster, deletes, grown_up, head, plan, pod, seen
+from tests.controllers.raycluster.test_children import RIGHTS, there
+
+if TYPE_CHECKING:
+    from kuberay.api.core import Pod
+    from kuberay.api.v1 import RayCluster
+    from kuberay.controllers.plan import Plan
+    from kuberay.controllers.raycluster.observe import Seen
+
+HEADLESS = there((SERVICES, "rc-headless"))
+GATE_OFF = ControllerOptions(resync=None, gates=FeatureGates({Gate.RAY_MULTI_HOST_INDEXING: False}))
+
+
+def tpus(replicas: int | None, hosts: int = 2, *, named: tuple[str, ...] = (), **fields: Any) -> RayCluster:
+    """A cluster with one group of several hosts."""
+    return cluster(
+        groups=[group("tpu", replicas=replicas, numOfHosts=hosts, scaleStrategy={"workersToDelete": list(named)})],
+        **fields,
+    )
+
+
+def host(replica: str, index: int, number: int, **fields: Any) -> Pod:
+    """One host of a replica, named `replica-number`."""
+    made = pod(f"{replica}-{number}", group="tpu", index=index, **fields)
+    labels = {
+        **made.metadata.labels,
+        "ray.io/worker-group-replica-name": replica,
+        "ray.io/replica-host-index": str(number),
+    }
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, labels=labels))
+
+
+def replica(name: str, index: int, hosts: int = 2, **fields: Any) -> list[Pod]:
+    return [host(name, index, number, **fields) for number in range(hosts)]
+
+
+def situation(rc: RayCluster, *pods: Pod) -> Seen:
+    return seen(rc, head(), *pods, children=HEADLESS)
+
+
+def places(found: Plan) -> list[tuple[str, str, str]]:
+    """Index, replica and host of each worker that is to be made."""
+    made = [orjson.loads(each.body) for each in found.actions if isinstance(each, Create)]
+    keys = ("ray.io/worker-group-replica-index", "ray.io/worker-group-replica-name", "ray.io/replica-host-index")
+    return [tuple(each["metadata"]["labels"].get(key, "") for key in keys) for each in made]
+
+
+class TestGrowing:
+    def test_ex66_hosts_of_a_replica_share_index_and_name(self) -> None:
+        made = places(plan(situation(tpus(2, 3))))
+        assert [(index, number) for index, _, number in made] == [
+            ("0", "0"),
+            ("0", "1"),
+            ("0", "2"),
+            ("1", "0"),
+            ("1", "1"),
+            ("1", "2"),
+        ]
+        assert len({name for _, name, _ in made}) == 2
+        assert all(name.startswith("tpu-") and len(name) == len("tpu-x7k2p") for _, name, _ in made)
+
+    def test_ex41a_workers_get_a_service_for_their_hosts(self) -> None:
+        found = plan(seen(tpus(1), head()))
+        assert [each.name for each in found.actions if isinstance(each, Create) and each.resource == SERVICES] == [
+            "rc-headless"
+        ]
+
+    def test_a_batch_is_never_a_part_of_a_replica(self) -> None:
+        options = ControllerOptions(resync=None, batch=5)
+        assert len(places(plan(situation(tpus(4, 2)), options))) == 4
+        assert len(places(plan(situation(tpus(4, 8)), options))) == 8
+
+    def test_the_lowest_index_that_is_free_is_used(self) -> None:
+        found = plan(situation(tpus(3), *replica("a", 0), *replica("c", 2)))
+        assert {index for index, _, _ in places(found)} == {"1"}
+
+    def test_a_replica_that_was_cut_short_while_it_was_made_is_completed(self) -> None:
+        begun = host("tpu-a", 0, 1, phase="Pending", ready=None)
+        found = plan(situation(tpus(1, 3), begun))
+        assert places(found) == [("0", "tpu-a", "0"), ("0", "tpu-a", "2")]
+        assert deletes(found) == []
+
+
+class TestALostHost:
+    def test_ex67_takes_the_others_with_it(self) -> None:
+        rest = replica("b", 1, 3)[:2]
+        found = plan(situation(tpus(2, 3), *replica("a", 0, 3), *rest))
+        assert sorted(deletes(found)) == ["b-0", "b-1"]
+        assert {index for index, _, _ in places(found)} == {"1"}
+        assert "b" not in {name for _, name, _ in places(found)}
+
+    def test_one_that_is_leaving_is_as_good_as_lost(self) -> None:
+        going = [host("a", 0, 0, leaving=True), host("a", 0, 1)]
+        found = plan(situation(tpus(1), *going))
+        assert deletes(found) == ["a-1"]
+        assert len(places(found)) == 2
+
+    def test_even_when_the_others_have_not_started(self) -> None:
+        going = [host("a", 0, 0, leaving=True), host("a", 0, 1, phase="Pending", ready=None)]
+        assert deletes(plan(situation(tpus(1), *going))) == ["a-1"]
+
+    def test_ex68_one_that_failed_is_replaced_with_its_replica_at_once(self) -> None:
+        broken = [host("a", 0, 0, phase="Failed"), host("a", 0, 1)]
+        found = plan(situation(tpus(2), *broken, *replica("b", 1)))
+        assert sorted(deletes(found)) == ["a-0", "a-1"]
+        assert [index for index, _, _ in places(found)] == ["0", "0"]
+
+    def test_one_that_failed_at_once_is_given_time(self) -> None:
+        broken = [host("a", 0, 0, phase="Failed", age=1), host("a", 0, 1, age=1)]
+        found = plan(situation(tpus(1), *broken))
+        assert not found.actions
+        assert found.look_again == 4
+
+
+class TestShrinking:
+    def test_ex69_a_named_pod_stands_for_its_replica(self) -> None:
+        rc = tpus(1, 3, named=("b-1",), enableInTreeAutoscaling=True)
+        found = plan(situation_with_rights(rc, *replica("a", 0, 3), *replica("b", 1, 3)))
+        assert sorted(deletes(found)) == ["b-0", "b-1", "b-2"]
+        assert places(found) == []
+
+    def test_ex70_with_the_autoscaler_nothing_goes_unnamed(self) -> None:
+        rc = tpus(1, 2, named=("ghost",), enableInTreeAutoscaling=True)
+        assert not plan(situation_with_rights(rc, *replica("a", 0), *replica("b", 1))).actions
+
+    def test_unless_any_may_go(self) -> None:
+        options = ControllerOptions(resync=None, random_pod_delete=True)
+        rc = tpus(1, 2, enableInTreeAutoscaling=True)
+        found = plan(situation_with_rights(rc, *replica("a", 0), *replica("b", 1)), options)
+        assert sorted(deletes(found)) == ["b-0", "b-1"]
+
+    def test_whole_replicas_go_and_those_that_do_the_least_first(self) -> None:
+        half = [host("b", 1, 0), host("b", 1, 1, ready=False)]
+        found = plan(situation(tpus(1), *half, *replica("a", 0, age=60)))
+        assert sorted(deletes(found)) == ["b-0", "b-1"]
+        assert all(each.is_fenced for each in found.actions if isinstance(each, Delete))
+
+    def test_what_is_not_wanted_is_not_completed_first(self) -> None:
+        begun = host("b", 1, 0, phase="Pending", ready=None)
+        found = plan(situation(tpus(1), *replica("a", 0), begun))
+        assert deletes(found) == ["b-0"]
+        assert places(found) == []
+
+
+class TestPodsWithoutAReplicasName:
+    OLD = tuple(pod(f"old-{number}", group="tpu", age=3600 - number) for number in range(4))
+
+    def test_they_are_what_was_asked_for(self) -> None:
+        assert not plan(situation(tpus(2), *self.OLD)).actions
+
+    def test_one_that_is_lost_costs_as_many_as_make_a_replica(self) -> None:
+        found = plan(situation(tpus(2), *self.OLD[:3]))
+        assert deletes(found) == ["old-2"]
+        assert len(places(found)) == 2
+
+    def test_they_go_as_replicas_do(self) -> None:
+        assert sorted(deletes(plan(situation(tpus(1), *self.OLD)))) == ["old-2", "old-3"]
+
+
+class TestWithTheGateClosed:
+    def test_ex71_pods_are_handled_one_by_one(self) -> None:
+        rc = cluster(groups=[group("tpu", replicas=None, minReplicas=1, numOfHosts=4)])
+        found = plan(situation(rc, *(pod(f"p{number}", group="tpu") for number in range(5))), GATE_OFF)
+        assert len(deletes(found)) == 1
+
+    def test_no_pod_has_an_index(self) -> None:
+        assert set(places(plan(situation(tpus(2)), GATE_OFF))) == {("", "", "")}
+
+
+def situation_with_rights(rc: RayCluster, *pods: Pod) -> Seen:
+    return seen(rc, head(), *pods, children={**HEADLESS, **there(*RIGHTS)})
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> Seen:
+    """Replicas of two hosts in every state, and Pods without a name."""
+    states: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+        {
+            "phase": st.sampled_from(["Pending", "Running", "Running", "Failed"]),
+            "ready": st.sampled_from([None, False, True]),
+            "leaving": st.sampled_from([False, False, True]),
+            "age": st.sampled_from([1.0, 3600.0]),
+        }
+    )
+    found = [
+        host(name, index, number, **draw(states))
+        for index, name in enumerate("abc")
+        for number in range(2)
+        if draw(st.booleans())
+    ]
+    found += [pod(f"old-{number}", group="tpu", **draw(states)) for number in range(draw(st.integers(0, 3)))]
+    named = tuple(draw(st.lists(st.sampled_from(["a-0", "b-1", "old-0", "rc-head"]), max_size=2)))
+    return situation(tpus(draw(st.integers(0, 4)), named=named), *found)
+
+
+@given(situations())
+def test_acting_on_a_plan_leaves_whole_replicas_and_nothing_to_do(one: Seen) -> None:
+    for _ in range(8):
+        found = plan(one)
+        one = grown_up(after(one, found))
+        if found.is_empty:
+            break
+    assert plan(one).is_empty
+    live = [each for each in one.of_group("tpu") if not each.is_leaving]
+    wanted = one.cluster.spec.worker_group_specs[0].replicas or 0
+    assert len(live) == 2 * wanted
+
+
+@given(situations())
+def test_what_is_made_and_removed_at_once_is_never_the_same_replica(one: Seen) -> None:
+    found = plan(one, OPTIONS)
+    gone = {each.name for each in found.actions if isinstance(each, Delete)}
+    names = {
+        each.metadata.labels.get("ray.io/worker-group-replica-name")
+        for each in one.of_group("tpu")
+        if each.name in gone
+    }
+    assert not {name for _, name, _ in places(found)} & names
