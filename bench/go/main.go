@@ -1,7 +1,7 @@
 // What a bare client-go program does on the same server, for bench/kube.py to compare with.
 //
 //	creates KUBECONFIG PREFIX COUNT IN_FLIGHT   creates Pods and prints how many a second
-//	informer KUBECONFIG UPDATES protobuf|json   follows all Pods and prints what an update cost
+//	informer KUBECONFIG protobuf|json           follows all Pods until one called "end" comes; prints what that cost
 package main
 
 import (
@@ -36,11 +36,11 @@ func main() {
 	case "creates":
 		creates(config, os.Args[3], number(os.Args[4]), number(os.Args[5]))
 	case "informer":
-		if os.Args[4] == "protobuf" {
+		if os.Args[3] == "protobuf" {
 			config.ContentType = "application/vnd.kubernetes.protobuf"
 			config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 		}
-		informer(config, number(os.Args[3]))
+		informer(config)
 	}
 }
 
@@ -62,7 +62,7 @@ func creates(config *rest.Config, prefix string, count, inFlight int) {
 	fmt.Printf("%.1f\n", float64(count)/time.Since(began).Seconds())
 }
 
-func informer(config *rest.Config, updates int) {
+func informer(config *rest.Config) {
 	factory := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(config), 0)
 	pods := factory.Core().V1().Pods().Informer()
 	check(pods.AddIndexers(cache.Indexers{"owner": func(obj any) ([]string, error) {
@@ -76,12 +76,15 @@ func informer(config *rest.Config, updates int) {
 	done := make(chan struct{})
 	seen := 0
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { enqueue(queue, obj) },
-		UpdateFunc: func(_, obj any) {
+		AddFunc: func(obj any) {
 			enqueue(queue, obj)
-			if seen++; seen == updates {
+			if obj.(*corev1.Pod).Name == "end" {
 				close(done)
 			}
+		},
+		UpdateFunc: func(_, obj any) {
+			enqueue(queue, obj)
+			seen++
 		},
 	})
 	check(err)
@@ -104,7 +107,7 @@ func informer(config *rest.Config, updates int) {
 	<-done
 	check(json.NewEncoder(os.Stdout).Encode(map[string]float64{
 		"pods": float64(len(pods.GetStore().ListKeys())), "list": listed, "synced": synced, "rss": rss(),
-		"us": (cpu() - began) / float64(updates) * 1e6,
+		"events": float64(seen), "us": (cpu() - began) / float64(max(seen, 1)) * 1e6,
 	}))
 }
 

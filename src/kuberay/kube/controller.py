@@ -103,15 +103,18 @@ class Controller(Generic[K]):
 
         :param when: a predicate on (old, new); without it every change counts.
         """
+        keeps_its_keys = keys is itself
 
         def enqueue(old: T | None, new: T | None) -> None:
             if when is not None and not when(old, new):
                 return
             priority = NORMAL if store.is_synced else LOW
-            for obj in (old, new):
-                if obj is not None:
-                    for key in keys(obj):
-                        self.queue.add(key, priority=priority)
+            if old is not None and (new is None or not keeps_its_keys):
+                for key in keys(old):
+                    self.queue.add(key, priority=priority)
+            if new is not None:
+                for key in keys(new):
+                    self.queue.add(key, priority=priority)
 
         store.on_change(enqueue)
 

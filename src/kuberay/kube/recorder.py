@@ -50,6 +50,8 @@ class Regarding(NamedTuple):
     namespace: str
     name: str
     uid: str
+    field_path: str = ""
+    """Which part of it, such as `spec.containers{ray-head}`; empty for all of it."""
 
     @classmethod
     def of(cls, obj: Any, resource: Resource | None = None) -> Regarding:
@@ -235,6 +237,8 @@ class Recorder:
                 "uid": about.uid,
             },
         }
+        if about.field_path:
+            body["regarding"]["fieldPath"] = about.field_path
         if waiting.count > 1:
             body["series"] = {"count": waiting.count, "lastObservedTime": _micro(waiting.last)}
         return body

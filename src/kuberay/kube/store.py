@@ -153,7 +153,7 @@ class Store(Generic[T]):
             write.beneath = obj
             if write.deleted and (leaving or uid != write.uid):
                 self._confirm(key)
-        self.passed(resource_version)
+        self._pass(resource_version)
 
     def removed(self, obj: T) -> None:
         """An object is gone: this very one, not another that has its name by now."""
@@ -171,11 +171,8 @@ class Store(Generic[T]):
 
     def passed(self, resource_version: str) -> None:
         """The watch has shown everything up to this version (an event or a bookmark)."""
-        if self._is_late(resource_version):
-            return
-        self.resource_version = resource_version
-        if self._by_version:
-            self._confirm_until(version_order(resource_version))
+        if not self._is_late(resource_version):
+            self._pass(resource_version)
 
     def replaced(self, objects: Iterable[T], resource_version: str, *, keep: Iterable[Key] = ()) -> None:
         """A whole list has arrived. Handlers learn of every difference, departures included.
@@ -207,6 +204,11 @@ class Store(Generic[T]):
 
     def _is_late(self, resource_version: str) -> bool:
         return version_order(resource_version) < version_order(self.resource_version)
+
+    def _pass(self, resource_version: str) -> None:
+        self.resource_version = resource_version
+        if self._by_version:
+            self._confirm_until(version_order(resource_version))
 
     def _confirm_until(self, version: tuple[int, str]) -> None:
         """Take away the writes up to a version: their events have come, or never will because nobody selected them."""
