@@ -25,6 +25,7 @@ from tests.control_plane import ProgramsMissing, programs
 
 from bench import Figures
 from bench.rig.bare import BareClient
+from bench.rig.noise import Stopwatch
 from bench.rig.rig import Candidate, rig
 
 if TYPE_CHECKING:
@@ -107,26 +108,25 @@ async def one_large_cluster(size: Size, figures: Figures) -> None:
         async with rig() as where, _bare(where) as bare:
             [namespace] = await where.namespaces(1, "bare")
             async with _kubelet(where, has_kubelet):
-                began = time.perf_counter()
+                watch = Stopwatch()
                 await bare.bring_up([(namespace, "big")], size.big, until_ready=has_kubelet)
-                base = time.perf_counter() - began
+                base = watch.stop()
         for candidate in Candidate.all():
             async with rig() as where:
                 [namespace] = await where.namespaces(1, "work")
                 async with _kubelet(where, has_kubelet):
                     with where.operator(candidate) as operator:
                         await where.is_quiet()
-                        before = operator.cpu
-                        began = time.perf_counter()
+                        before, watch = operator.cpu, Stopwatch()
                         await where.create_clusters([(namespace, "big")], size.big)
                         if has_kubelet:
                             await where.are_ready([(namespace, "big")], size.big, operator)
                         else:
                             await where.has_pods(namespace, size.big + 1, operator)
-                        took = time.perf_counter() - began
+                        took = watch.stop()
                         title = f"P1 {candidate.name}: {size.big} workers, {what}"
-                        compared = f"{took:.2f} s against {base:.2f} s of the bare client; {known[has_kubelet]}"
-                        figures.add(title, took / base, "x", compared=compared)
+                        compared = f"{took} against {base} of the bare client; {known[has_kubelet]}"
+                        figures.add(title, took.seconds / base.seconds, "x", compared=compared)
                         figures.add(
                             "   operator's CPU", operator.cpu - before, "s", compared="Go, 1,000 workers: 2.4 s"
                         )
@@ -138,9 +138,9 @@ async def many_clusters(size: Size, figures: Figures, wanted: set[str]) -> None:
     async with rig() as where, _bare(where) as bare:
         names = await _names(where, size, "bare")
         async with where.kubelet():
-            began = time.perf_counter()
+            watch = Stopwatch()
             await bare.bring_up(names, workers, until_ready=True)
-            base = time.perf_counter() - began
+            base = watch.stop()
             scaling = await _scaled_bare(bare, names[: size.clusters // 10 or 1], workers) if "P8" in wanted else None
     for candidate in Candidate.all():
         async with rig() as where:
@@ -149,10 +149,10 @@ async def many_clusters(size: Size, figures: Figures, wanted: set[str]) -> None:
                 with where.operator(candidate) as operator:
                     await where.is_quiet()
                     empty, before, mark = operator.rss, operator.cpu, where.audit.mark()
-                    began = time.perf_counter()
+                    watch = Stopwatch()
                     await where.create_clusters(names, workers)
                     await where.are_ready(names, workers, operator)
-                    took = time.perf_counter() - began
+                    took = watch.stop()
                     await where.is_quiet()
                     calls = where.audit.calls(mark)
                     name = candidate.name
@@ -160,10 +160,9 @@ async def many_clusters(size: Size, figures: Figures, wanted: set[str]) -> None:
                     if "P2" in wanted:
                         figures.add(
                             f"P2 {name}: all ready",
-                            took / base,
+                            took.seconds / base.seconds,
                             "x",
-                            compared=f"{took:.1f} s against {base:.1f} s of the bare client; "
-                            "Go 1.28x, tuned 1.10x; goal 1.05x",
+                            compared=f"{took} against {base} of the bare client; Go 1.28x, tuned 1.10x; goal 1.05x",
                         )
                         for title, value, limit, known in (
                             ("object writes per cluster", calls.objects / n, workers + 2.0, "Go 5"),
@@ -214,30 +213,36 @@ async def _restarted(where: Rig, candidate: Candidate, names: Names, figures: Fi
         figures.add("   RSS of the fresh process", operator.rss, "MB", compared="Go, 1,000 clusters: 261")
 
 
-async def _scaled_bare(bare: BareClient, names: Names, workers: int) -> tuple[float, float]:
-    began = time.perf_counter()
+async def _scaled_bare(bare: BareClient, names: Names, workers: int) -> tuple[Stopwatch, Stopwatch]:
+    watch = Stopwatch()
     await bare.grow(names, workers, workers + 3)
-    grown = time.perf_counter()
+    grown, watch = watch.stop(), Stopwatch()
     await bare.grow(names, workers + 3, workers)
-    return grown - began, time.perf_counter() - grown
+    return grown, watch.stop()
 
 
 async def _scaled(
-    where: Rig, operator: Measured, names: Names, size: Size, figures: Figures, base: tuple[float, float], who: str
+    where: Rig,
+    operator: Measured,
+    names: Names,
+    size: Size,
+    figures: Figures,
+    base: tuple[Stopwatch, Stopwatch],
+    who: str,
 ) -> None:
     """P8: some clusters get three workers more, and lose them again."""
     known = ("Go 1.8x, tuned 1.2x; goal 1.15x", "Go 1.9x, tuned 1.5x; goal 1.15x")
     for index, workers in enumerate((size.workers + 3, size.workers)):
-        mark = where.audit.mark()
-        began = time.perf_counter()
+        mark, watch = where.audit.mark(), Stopwatch()
         await where.scale_clusters(names, workers)
         await where.are_ready(names, workers, operator)
-        took = time.perf_counter() - began
+        took = watch.stop()
         await where.is_quiet()
         calls = where.audit.calls(mark)
         direction = "out by 3" if index == 0 else "in by 3"
-        compared = f"{took:.2f} s against {base[index]:.2f} s of the bare client; {known[index]}"
-        figures.add(f"P8 {who}: {len(names)} clusters scaled {direction}", took / base[index], "x", compared=compared)
+        compared = f"{took} against {base[index]} of the bare client; {known[index]}"
+        ratio = took.seconds / base[index].seconds
+        figures.add(f"P8 {who}: {len(names)} clusters scaled {direction}", ratio, "x", compared=compared)
         strict = who == "ours"
         for title, value, limit, go in (
             ("object writes per change", calls.objects / len(names), 3.0, "Go 3"),

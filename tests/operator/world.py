@@ -13,18 +13,19 @@ from kuberay.api.v1 import RayCluster
 from kuberay.build import labels
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
+from kuberay.kube.client import Client
 from kuberay.kube.errors import AlreadyExists, NotFound
 from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS
 from kuberay.operator.main import run
 from kuberay.operator.settings import Settings
 from kuberay.sim.kubelet import FakeKubelet
 from tests.build.clusters import cluster, group
+from tests.operator.calls import Restricted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from kuberay.api.v1 import Condition
-    from kuberay.kube.client import Client
     from kuberay.kube.resources import Resource
 
 OPTIONS = ControllerOptions(replace_after=0.0, status_delay=0.05)
@@ -143,15 +144,21 @@ class World:
 
 @asynccontextmanager
 async def operating(client: Client, namespace: str, options: ControllerOptions = OPTIONS) -> AsyncIterator[None]:
-    """An operator at work meanwhile."""
-    stop = asyncio.Event()
+    """An operator at work meanwhile, with the rights that it is installed with and no others."""
+    stop, refused = asyncio.Event(), asyncio.Queue[str]()
     settings = Settings(health_address=None, watch_namespaces=(namespace,), controllers=options)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(run(client, settings, stop=stop))
+        tasks.create_task(run(Client(Restricted(client.transport, refused.put_nowait)), settings, stop=stop))
+        failing = tasks.create_task(_fail(refused))
         try:
             yield
         finally:
             stop.set()
+            failing.cancel()
+
+
+async def _fail(reasons: asyncio.Queue[str]) -> None:
+    raise AssertionError(await reasons.get())
 
 
 @asynccontextmanager

@@ -1,0 +1,156 @@
+"""The operator's rights are exactly what it uses: no request is missing from its roles, and no right is idle.
+
+That no request is missing holds in every test of `tests/operator`: see `world.operating`. Here everything is done once,
+with every creation answered by "it exists already", and what was asked is compared with what is granted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kuberay.api.gates import FeatureGates, Gate
+from kuberay.build import autoscaler
+from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
+from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
+from kuberay.engine.loops import GarbageCollector, Namespaces
+from kuberay.kube.client import Client, Retry
+from kuberay.kube.election import Elector
+from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, ROLES
+from kuberay.kube.transport import Request
+from kuberay.operator import rights
+from tests.build.clusters import cluster, group, template
+from tests.operator.calls import Call, Recorded, granted
+from tests.operator.world import OPTIONS, World, living, operating
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.timeout(120)
+
+EVERYTHING = replace(OPTIONS, gates=FeatureGates(dict.fromkeys(Gate, True)))
+EXPOSED: dict[str, Any] = {"template": template("ray-head"), "enableIngress": True}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[InProcessTransport]:
+    transport = InProcessTransport(ApiServer(MemoryStorage()))
+    client = Client(transport)
+    loops = [asyncio.create_task(loop.run()) for loop in (GarbageCollector(client), Namespaces(client))]
+    yield transport
+    for loop in loops:
+        loop.cancel()
+    await asyncio.gather(*loops, return_exceptions=True)
+
+
+async def everything(world: World) -> None:
+    """Clusters of every sort, from their beginning to their end."""
+    claim = {"gcsFaultToleranceOptions": {"backend": "rocksdb", "storage": {}}}
+    await world.apply(
+        "all", enableInTreeAutoscaling=True, authOptions={"mode": "token"}, head=EXPOSED, groups=[group(replicas=1)]
+    )
+    await world.apply("disk", **claim)
+    await world.apply("redis", gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+    for name in ("all", "disk", "redis"):
+        await world.ready(1, name)
+    await world.patch({"spec": {"headGroupSpec": {"ingressOptions": {"host": "a.example"}}}}, "all")
+    claim["gcsFaultToleranceOptions"]["storage"] = {"deletionPolicy": "Retain"}
+    await world.patch({"spec": claim}, "disk")
+    for _ in range(2):  # the second time, an event is repeated
+        old = await world.uid(ROLES, "all")
+        await world.delete(ROLES, "all")
+        await world.is_replaced(ROLES, "all", old or "")
+    await world.delete(RAY_CLUSTERS, "redis")
+
+    async def has_job() -> bool:
+        return bool((await world.client.list(JOBS, namespace=world.namespace)).items)
+
+    await world.becomes(has_job)
+
+
+async def on_openshift(world: World) -> None:
+    """The one thing that is another there."""
+    await world.apply("routed", head=EXPOSED)
+    await world.ready(1, "routed")
+    await world.has_event("CreatedRoute")
+
+
+async def test_what_the_operator_does_is_what_it_may_do(server: InProcessTransport) -> None:
+    await Client(server).create(CUSTOM_RESOURCE_DEFINITIONS, _routes())
+    recorded = Recorded(server, doubles=True)
+    async with living(Client(server)) as world:
+        async with operating(Client(recorded), world.namespace, EVERYTHING):
+            await everything(world)
+            await world.becomes(lambda: _has(recorded, Call("events.k8s.io", "events", "patch")))
+        async with operating(Client(recorded), world.namespace, replace(EVERYTHING, is_openshift=True)):
+            await on_openshift(world)
+    # Whoever may watch must be able to list: not every server streams lists.
+    lists = {call._replace(verb="list") for call in recorded.calls if call.verb == "watch"}
+    assert recorded.calls | lists == granted(rights.USED)
+
+
+async def _has(recorded: Recorded, call: Call) -> bool:
+    return call in recorded.calls
+
+
+async def test_the_same_holds_for_the_election(server: InProcessTransport) -> None:
+    recorded = Recorded(server)
+    client = Client(recorded, retry=Retry(attempts=0))
+    for identity in ("first", "second"):
+        elector = Elector(client, namespace="default", name="lease", identity=identity)
+        await elector.acquire()
+        await elector.release()
+    assert recorded.calls == granted(rights.ELECTION)
+
+
+def test_it_holds_what_it_grants_to_the_autoscaler() -> None:
+    role = autoscaler.role(cluster(enableInTreeAutoscaling=True))
+    wanted = {
+        Call(group_, resource, verb)
+        for rule in role["rules"]
+        for group_ in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert wanted <= granted(rights.USED, rights.GRANTED)
+    idle = granted(rights.GRANTED) - wanted
+    assert idle == {Call("ray.io", "rayclusters/finalizers", "update")}
+
+
+class TestCalls:
+    @pytest.mark.parametrize(
+        ("method", "path", "query", "expected"),
+        [
+            ("GET", "/api/v1/pods", (), Call("", "pods", "list")),
+            ("GET", "/api/v1/namespaces/a/pods", (("watch", "true"),), Call("", "pods", "watch")),
+            ("GET", "/api/v1/namespaces/a/pods/b", (), Call("", "pods", "get")),
+            ("DELETE", "/api/v1/namespaces/a/pods/b", (), Call("", "pods", "delete")),
+            (
+                "PATCH",
+                "/apis/ray.io/v1/namespaces/a/rayclusters/b/status",
+                (),
+                Call("ray.io", "rayclusters/status", "patch"),
+            ),
+            ("POST", "/apis/events.k8s.io/v1/namespaces/a/events", (), Call("events.k8s.io", "events", "create")),
+            ("PUT", "/api/v1/namespaces/a", (), Call("", "namespaces", "update")),
+        ],
+    )
+    def test_a_request_takes_a_right(
+        self, method: str, path: str, query: tuple[tuple[str, str], ...], expected: Call
+    ) -> None:
+        assert Call.of(Request(method, path, query)) == expected
+
+
+def _routes() -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": ROUTES.kind, "listKind": "RouteList", "plural": ROUTES.plural, "singular": "route"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": ROUTES.name},
+        "spec": {"group": ROUTES.group, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
