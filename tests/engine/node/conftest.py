@@ -17,12 +17,11 @@ from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorag
 from kuberay.engine.node import commands, images
 from kuberay.engine.node.agent import NodeAgent
 from kuberay.engine.node.errors import HelperGone
-from kuberay.engine.node.events import CORE_EVENTS
 from kuberay.engine.node.remote import Command, Exit, Helper, MemoryVolume, Process
 from kuberay.engine.streams import LogOptions
 from kuberay.kube.client import Client
 from kuberay.kube.errors import NotFound
-from kuberay.kube.resources import PODS
+from kuberay.kube.resources import EVENTS, PODS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -208,8 +207,8 @@ class Cluster:
         return (await commands.run(self.helper, live.process, live.beside(argv), timeout=seconds))[1]
 
     async def events(self, reason: str) -> list[str]:
-        page = await self.client.list(CORE_EVENTS, namespace="default")
-        return [event["message"] for event in page.items if event["reason"] == reason]
+        page = await self.client.list(EVENTS, namespace="default")
+        return [event["note"] for event in page.items if event["reason"] == reason]
 
     async def until_event(self, reason: str, text: str = "", seconds: float = 15) -> str:
         """Wait for an event, and for one that has this text in it."""

@@ -28,7 +28,7 @@ class TestANode:
     async def test_writes_nothing_at_rest(self, cluster: Cluster) -> None:
         await cluster.run("p")
         before = await cluster.until("p", is_ready)
-        await cluster.agent._recorder.flush()
+        await cluster.until_event("Started")
         version = cluster.storage.version
         await asyncio.sleep(0.5)
         assert cluster.storage.version == version

@@ -20,7 +20,7 @@ from kuberay.engine.node.context import NodeContext
 from kuberay.engine.node.directory import CachedDirectory
 from kuberay.engine.node.dns import DnsServer
 from kuberay.engine.node.errors import HelperGone
-from kuberay.engine.node.events import Recorder
+from kuberay.engine.node.events import REPORTER, PodEvents
 from kuberay.engine.node.heartbeat import Heartbeat
 from kuberay.engine.node.network import Addresses
 from kuberay.engine.node.pod import Waiting
@@ -28,6 +28,7 @@ from kuberay.engine.node.proxy import ServiceProxy
 from kuberay.engine.node.runner import PodRunner
 from kuberay.kube.errors import BadRequest, NotFound
 from kuberay.kube.informer import Informer
+from kuberay.kube.recorder import Recorder
 from kuberay.kube.resources import ENDPOINT_SLICES, PODS, SERVICES
 from kuberay.kube.store import Store
 
@@ -75,14 +76,14 @@ class NodeAgent:
         self._helper = helper
         self._folder = folder
         self._api_host = api_address[0]
-        self._recorder = Recorder(client, node=name, now=now)
+        self._recorder = Recorder(client, REPORTER, instance=name, now=now)
         self._context = NodeContext(
             client=client,
             helper=helper,
             folder=folder,
             addresses=Addresses(helper.pods),
             ray=ray or images.installed(),
-            recorder=self._recorder,
+            recorder=PodEvents(self._recorder),
             now=now,
             turns=asyncio.Semaphore(max(4, 2 * (os.cpu_count() or 1))),
             service_host=api_address[0],

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kuberay.engine.node.environment import Object
-    from kuberay.engine.node.events import Recorder
+    from kuberay.engine.node.events import PodEvents
     from kuberay.engine.node.images import RayEnvironment
     from kuberay.engine.node.network import Addresses
     from kuberay.engine.node.remote import Helper
@@ -35,7 +35,7 @@ class NodeContext:
     folder: Path
     addresses: Addresses
     ray: RayEnvironment
-    recorder: Recorder
+    recorder: PodEvents
     now: Callable[[], datetime]
     turns: asyncio.Semaphore
     """How many containers may be busy starting at once."""
