@@ -451,6 +451,12 @@ class TestStreamedLists:
         assert scene.changes == [(None, "1"), ("1", None)]
 
     @virtual_time
+    async def test_a_server_that_is_not_there_yet_is_asked_for_a_stream_again(self) -> None:
+        scene = Scene(BROKEN, BROKEN, Answer(body=[end_of_list(10), forever()]), streamed=True)
+        await scene.run(5)
+        assert scene.asked == ["stream", "stream", "stream"]
+
+    @virtual_time
     async def test_a_stream_that_ends_before_its_end_is_a_failure(self) -> None:
         scene = Scene(Answer(body=[event("ADDED", pod("a", 1))]), listed(10), streamed=True)
         async with scene.running():

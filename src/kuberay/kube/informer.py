@@ -155,7 +155,8 @@ class Informer(Generic[T]):
                 self._log.debug("watch is taken up again", why=str(silent))
             except KubeError as error:
                 if is_streaming and self._must_list:
-                    self._prefers_pages = True  # whatever it was, getting on is better than insisting
+                    if isinstance(error, ApiError):
+                        self._prefers_pages = True
                     if isinstance(error, _NO_STREAMED_LISTS):
                         self._give_up_streaming(error)
                     if isinstance(error, (*_NO_STREAMED_LISTS, Forbidden)):
@@ -236,6 +237,7 @@ class Informer(Generic[T]):
         ) as watch:
             batches = watch.batches()
             if starts_with_list:
+                self._prefers_pages = True  # until it has worked: getting on is better than insisting
                 await self._take_list(batches)
                 watch.idle_timeout = self._timing.silence
             self.problem = None
