@@ -13,7 +13,6 @@ ASKED: dict[str, dict[str, Any]] = {
     "spec.tlsOptions": {"tlsOptions": {"enabled": True}},
     "spec.networkPolicy": {"networkPolicy": {}},
     "spec.historyServerOptions": {"historyServerOptions": {}},
-    "spec.upgradeStrategy.type": {"upgradeStrategy": {"type": "Recreate"}},
 }
 
 
@@ -36,7 +35,7 @@ def test_a_plain_cluster_asks_for_nothing_special() -> None:
         autoscalerOptions={"idleTimeoutSeconds": 60},
         authOptions={"mode": "token"},
         tlsOptions={"enabled": False},
-        upgradeStrategy={"type": "None"},
+        upgradeStrategy={"type": "Recreate"},
         groups=[group(numOfHosts=2)],
         metadata={"annotations": {"ray.io/ft-enabled": "false", "ray.io/enable-serve-service": "True"}},
     )

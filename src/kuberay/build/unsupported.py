@@ -32,5 +32,3 @@ def _asked_for(cluster: RayCluster) -> Iterator[tuple[str, str]]:
         yield "spec.networkPolicy", "a network policy"
     if spec.history_server_options is not None:
         yield "spec.historyServerOptions", "the history server's collector"
-    if spec.upgrade_strategy is not None and spec.upgrade_strategy.type == "Recreate":
-        yield "spec.upgradeStrategy.type", "the upgrade strategy Recreate"

@@ -18,7 +18,7 @@ from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
 from kuberay.build.unsupported import unsupported
 from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
-from kuberay.controllers.raycluster import children, deletion, scale, scaling, storage
+from kuberay.controllers.raycluster import children, deletion, scale, scaling, storage, upgrade
 from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
 from kuberay.controllers.raycluster.status import (
     BLOCKED,
@@ -193,6 +193,10 @@ class _Draft:
         # A cluster that is about to be suspended says so first; its Pods go when that is known.
         if self._cluster.spec.suspend or not is_provided:
             return
+        if upgrade.is_outdated(self._seen, self._options):
+            self._recreate()
+            return
+        self._rename_head()
         self._add_head()
         if self._may_have_workers:
             self._add_workers()
@@ -251,6 +255,15 @@ class _Draft:
         self._service += needs.first
         self._references += needs.second
         return not needs.blocks_pods
+
+    def _recreate(self) -> None:
+        if not self._is_held(upgrade.SCOPE):
+            self._deletes += upgrade.removals(self._seen, self._options)
+
+    def _rename_head(self) -> None:
+        change = upgrade.rename(self._seen, self._options)
+        if change is not None and not self._is_held(upgrade.SCOPE):
+            self._head.append(change)
 
     def _add_head(self) -> None:
         """A head if there is none. One that is beyond repair goes, and is replaced when it is gone.

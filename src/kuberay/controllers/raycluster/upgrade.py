@@ -1,0 +1,83 @@
+"""The upgrade strategy Recreate: when a spec changes, all Pods of its cluster go and are made anew.
+
+The head Pod carries a name for the spec that it was made from. One that another operator, or another version of this
+one, has made may carry a name that we would not give: it is believed to be up to date, and renamed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kuberay.build import labels
+from kuberay.build.revision import revision
+from kuberay.controllers.plan import ANY_POD, Delete, Patch, Subject
+from kuberay.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from kuberay.api.core import Pod
+    from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.raycluster.observe import Seen
+
+SCOPE = "upgrade"
+
+_RENAMED_HEAD = Subject("head Pod", "HeadPod", is_announced=False)
+_WHY = "the spec has changed, and upgradeStrategy is Recreate"
+
+
+def is_outdated(seen: Seen, options: ControllerOptions) -> bool:
+    """Whether the cluster's Pods have to make way for new ones.
+
+    It stays so until the old head is gone, and no longer: workers do not tell what they were made from.
+    """
+    head = _head(seen)
+    if head is None or _is_anothers(head, options):
+        return False
+    made_from = head.metadata.annotations.get(labels.RECREATE_HASH, "")
+    return made_from not in ("", revision(seen.cluster.spec))
+
+
+def rename(seen: Seen, options: ControllerOptions) -> Patch | None:
+    """The change that makes a head of another operator one of ours, as far as upgrades are concerned."""
+    head = _head(seen)
+    if head is None or head.is_leaving or not _is_anothers(head, options):
+        return None
+    annotations = {labels.RECREATE_HASH: revision(seen.cluster.spec), labels.KUBERAY_VERSION: options.build.version}
+    return Patch(
+        resource=PODS,
+        namespace=head.metadata.namespace,
+        name=head.name,
+        uid=head.metadata.uid,
+        patch={"metadata": {"annotations": annotations}},
+        subject=_RENAMED_HEAD,
+        scope=SCOPE,
+        why="another operator has made it; it stays, and is taken to be up to date",
+    )
+
+
+def removals(seen: Seen, options: ControllerOptions) -> list[Delete]:
+    """The Pods that go now: workers first, for nobody would know that they are old once the head is gone."""
+    live = [pod for pod in (*seen.workers, *seen.heads) if not pod.is_leaving]
+    return [
+        Delete(
+            resource=PODS,
+            namespace=pod.metadata.namespace,
+            name=pod.name,
+            uid=pod.metadata.uid,
+            subject=ANY_POD,
+            scope=SCOPE,
+            why=_WHY,
+            is_fenced=True,
+        )
+        for pod in live[: options.batch]
+    ]
+
+
+def _head(seen: Seen) -> Pod | None:
+    strategy = seen.cluster.spec.upgrade_strategy
+    if strategy is None or strategy.type != "Recreate":
+        return None
+    return next(iter(seen.heads), None)
+
+
+def _is_anothers(head: Pod, options: ControllerOptions) -> bool:
+    return head.metadata.annotations.get(labels.KUBERAY_VERSION, "") not in ("", options.build.version)

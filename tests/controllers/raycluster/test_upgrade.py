@@ -1,0 +1,119 @@
+"""Recreate: all Pods go when the spec changes, and only then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kuberay import __version__
+from kuberay.build.revision import revision
+from kuberay.controllers.options import ControllerOptions
+from kuberay.controllers.plan import Delete, Patch
+from tests.build.clusters import group, template
+from tests.controllers.raycluster.situations import (
+    after,
+    cluster,
+    creates,
+    deletes,
+    grown_up,
+    head,
+    holding,
+    plan,
+    pod,
+    seen,
+)
+
+if TYPE_CHECKING:
+    from kuberay.api.core import Pod
+    from kuberay.api.v1 import RayCluster
+
+HASH = "ray.io/upgrade-strategy-recreate-hash"
+VERSION = "ray.io/kuberay-version"
+
+
+def recreating(**fields: Any) -> RayCluster:
+    return cluster(upgradeStrategy={"type": "Recreate"}, **fields)
+
+
+def with_image(image: str) -> list[dict[str, Any]]:
+    return [group(template=template("ray-worker", image=image))]
+
+
+def made_from(rc: RayCluster, *, version: str = __version__, **fields: Any) -> Pod:
+    """A head Pod that an operator made from this cluster."""
+    return annotated({HASH: revision(rc.spec), VERSION: version}, **fields)
+
+
+def annotated(annotations: dict[str, str], **fields: Any) -> Pod:
+    made = head(**fields)
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, annotations=annotations))
+
+
+OLD = recreating(groups=with_image("ray:1"))
+NEW = recreating(groups=with_image("ray:2"))
+
+
+class TestAChangedSpec:
+    def test_ex48_takes_all_pods_with_it(self) -> None:
+        found = plan(seen(NEW, made_from(OLD), pod("a"), pod("b")))
+        assert deletes(found) == ["a", "b", "rc-head"]
+        assert creates(found) == []
+        assert {each.subject.topic for each in found.actions} == {"Pod"}
+        assert all(each.is_fenced for each in found.actions if isinstance(each, Delete))
+
+    def test_nothing_is_made_while_the_old_head_is_there(self) -> None:
+        assert not plan(seen(NEW, made_from(OLD, leaving=True), pod("a", leaving=True))).actions
+
+    def test_new_pods_come_when_it_is_gone(self) -> None:
+        assert [each.split(" rc")[0] for each in creates(plan(seen(NEW)))] == ["head Pod", "worker Pod"]
+
+    def test_the_head_goes_with_the_last_workers(self) -> None:
+        options = ControllerOptions(resync=None, batch=2)
+        pods = [made_from(OLD), pod("a"), pod("b"), pod("c")]
+        assert deletes(plan(seen(NEW, *pods), options)) == ["a", "b"]
+
+    def test_it_ends_in_a_cluster_of_the_new_spec(self) -> None:
+        situation = seen(NEW, made_from(OLD), pod("a"))
+        for _ in range(6):
+            situation = grown_up(after(situation, plan(situation)))
+        assert plan(situation).is_empty
+        assert situation.heads[0].metadata.annotations[HASH] == revision(NEW.spec)
+
+    def test_ex49_the_field_suspend_is_part_of_the_spec(self) -> None:
+        rc = recreating(suspend=False)
+        assert deletes(plan(seen(recreating(), made_from(rc), pod("a")))) == ["a", "rc-head"]
+
+
+class TestWhatIsNoChange:
+    def test_ex48_other_replicas(self) -> None:
+        found = plan(seen(recreating(groups=[group(replicas=2)]), made_from(recreating()), pod("a")))
+        assert deletes(found) == []
+
+    def test_a_head_that_does_not_tell_what_it_was_made_from(self) -> None:
+        assert not plan(seen(NEW, annotated({}), pod("a"))).actions
+
+    def test_another_strategy(self) -> None:
+        for rc in (cluster(groups=with_image("ray:2")), cluster(upgradeStrategy={"type": "None"})):
+            assert not plan(seen(rc, made_from(OLD), pod("a"))).actions
+
+    def test_a_cluster_that_is_being_suspended_is_not_recreated(self) -> None:
+        rc = recreating(groups=with_image("ray:2"), suspend=True, status=holding("RayClusterSuspended"))
+        assert not plan(seen(rc, made_from(OLD))).actions
+
+
+class TestAHeadOfAnotherOperator:
+    def test_ex48_is_taken_to_be_up_to_date_and_renamed(self) -> None:
+        found = plan(seen(NEW, made_from(OLD, version="v1.0.0"), pod("a")))
+        (change,) = found.actions
+        assert isinstance(change, Patch)
+        assert change.uid == "uid-rc-head"
+        assert change.patch == {"metadata": {"annotations": {HASH: revision(NEW.spec), VERSION: __version__}}}
+        assert not change.subject.is_announced
+
+    def test_is_left_alone_where_nothing_is_recreated(self) -> None:
+        assert not plan(seen(cluster(), made_from(OLD, version="v1.0.0"), pod("a"))).actions
+
+    def test_is_not_touched_while_it_is_leaving(self) -> None:
+        leaving = made_from(OLD, version="v1.0.0", leaving=True)
+        assert not [each for each in plan(seen(NEW, leaving, pod("a"))).actions if isinstance(each, Patch)]

@@ -1,0 +1,77 @@
+"""Upgrades by recreation, on an API server.
+
+Every test runs on the embedded API server and on a real kube-apiserver.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kuberay.kube.resources import PODS
+from tests.build.clusters import group, template
+from tests.operator.world import World, living, operating
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from kuberay.kube.client import Client
+
+pytestmark = pytest.mark.timeout(120)
+
+RECREATE = {"type": "Recreate"}
+
+
+@pytest.fixture
+async def world(api: Client) -> AsyncIterator[World]:
+    async with living(api) as world, operating(api, world.namespace):
+        yield world
+
+
+async def uids(world: World) -> set[str]:
+    return {pod.metadata.uid for pod in await world.pods()}
+
+
+async def test_a_new_image_replaces_every_pod(world: World) -> None:
+    await world.apply(upgradeStrategy=RECREATE, groups=[group(replicas=2)])
+    await world.ready(2)
+    before = await uids(world)
+    await world.patch({"spec": {"workerGroupSpecs": [group(replicas=2, template=template("ray-worker", image="new"))]}})
+
+    async def is_replaced() -> bool:
+        found = await uids(world)
+        return len(found) == 3 and not found & before
+
+    await world.becomes(is_replaced)
+    await world.ready(2)
+    assert "upgradeStrategy is Recreate" in await world.has_event("DeletedPod")
+
+
+async def test_other_replicas_replace_none(world: World) -> None:
+    await world.apply(upgradeStrategy=RECREATE)
+    await world.ready(1)
+    before = await uids(world)
+    await world.scale(2)
+    await world.ready(2)
+    assert before < await uids(world)
+
+
+async def test_a_head_of_another_operator_is_adopted_without_a_restart(api: Client) -> None:
+    async with living(api) as world:
+        async with operating(api, world.namespace):
+            await world.apply(upgradeStrategy=RECREATE)
+            await world.ready(1)
+        before = await uids(world)
+        foreign = {"ray.io/kuberay-version": "v1.3.2", "ray.io/upgrade-strategy-recreate-hash": "OTHER"}
+        await api.patch(PODS, "rc-head", {"metadata": {"annotations": foreign}}, namespace=world.namespace)
+        async with operating(api, world.namespace):
+
+            async def is_renamed() -> bool:
+                (head,) = await world.pods("head")
+                return head.metadata.annotations["ray.io/upgrade-strategy-recreate-hash"] != "OTHER"
+
+            await world.becomes(is_renamed)
+            await world.scale(2)
+            await world.ready(2)
+        assert before < await uids(world)
