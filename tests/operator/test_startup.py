@@ -169,7 +169,12 @@ class TestRefusals:
     def test_an_encoder_of_a_file_that_is_not_written_does_not_matter(self) -> None:
         assert startup("--log-file-encoder=xml").log.file == ""
 
-    def test_webhooks_that_would_not_answer_are_an_error(self) -> None:
-        with pytest.raises(StartupError, match="ENABLE_WEBHOOKS=true: admission webhooks are not served yet"):
-            startup(ENABLE_WEBHOOKS="true")
-        assert startup(ENABLE_WEBHOOKS="True").leader_election
+
+class TestWebhooks:
+    @pytest.mark.parametrize(("value", "address"), [("true", "127.0.0.1:9443"), ("True", None), ("", None)])
+    def test_they_are_served_when_the_variable_is_exactly_true(self, value: str, address: str | None) -> None:
+        assert startup(ENABLE_WEBHOOKS=value).settings.webhook_address == address
+
+    def test_in_a_pod_api_servers_reach_them(self) -> None:
+        made = startup(ENABLE_WEBHOOKS="true", KUBERNETES_SERVICE_HOST="10.96.0.1")
+        assert made.settings.webhook_address == ":9443"

@@ -51,6 +51,6 @@ def operator(arguments: tuple[str, ...]) -> None:
         raise click.ClickException(str(problem)) from problem
     try:
         code = uvloop.run(serve(startup, access))
-    except (OSError, ValueError) as problem:
+    except (ConfigError, OSError, ValueError) as problem:
         raise click.ClickException(str(problem)) from problem
     sys.exit(code)

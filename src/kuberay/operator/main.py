@@ -18,10 +18,12 @@ from kuberay.kube.election import LeaseLost
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.probes import ProbeServer
 from kuberay.kube.recorder import Recorder
+from kuberay.operator import webhooks
 from kuberay.operator.cluster_metrics import ClusterMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from kuberay.kube.client import Client
     from kuberay.kube.leadership import Leadership
@@ -44,6 +46,7 @@ class Operator:
     :param client: stays open: it belongs to the caller.
     :param leadership: who leads, when there may be several operators: caches are filled at once, so that a standby is
         warm, and nothing is written before this process leads. Without it, this operator takes itself for the only one.
+    :param certificates: a folder with the certificate of the webhooks.
     :raises ValueError: a setting asks for what this version cannot do.
     """
 
@@ -54,6 +57,7 @@ class Operator:
         *,
         leadership: Leadership | None = None,
         metrics: Metrics | None = None,
+        certificates: Path = webhooks.CERTIFICATES,
     ) -> None:
         for gate in _ALWAYS_ON:
             if gate not in settings.controllers.gates:
@@ -61,6 +65,7 @@ class Operator:
         self._settings = settings
         self._leadership = leadership
         self._metrics = metrics or Metrics()
+        self._certificates = certificates
         self._recorder = Recorder(client, REPORTER)
         self.controllers = [
             RayClusterController(
@@ -91,6 +96,7 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then finish what is under way and return.
 
+        :raises ConfigError: the certificate of the webhooks cannot be used.
         :raises OSError: an address cannot be listened on.
         :raises ValueError: an address cannot be read.
         :raises LeaseLost: another process may lead by now; whatever was under way is abandoned.
@@ -110,6 +116,11 @@ class Operator:
                     host, port = listening(address)
                     taken = await stack.enter_async_context(server.serving(host, port))
                     log.info("serving", address=f"{host}:{taken}", paths=paths)
+            if self._settings.webhook_address is not None:
+                host, port = listening(self._settings.webhook_address)
+                webhooks_server = webhooks.server(self._certificates, self._metrics)
+                taken = await stack.enter_async_context(webhooks_server.serving(host, port))
+                log.info("serving", address=f"{host}:{taken}", paths="admission webhooks")
             namespaces = list(self._settings.watch_namespaces) or "all"
             log.info("operator started", version=__version__, namespaces=namespaces)
             if self._leadership is None:

@@ -31,6 +31,8 @@ class Settings:
     """Where `/healthz` and `/readyz` are served; `None` for nowhere."""
     metrics_address: str | None = None
     """Where `/metrics` is served; `None` for nowhere."""
+    webhook_address: str | None = None
+    """Where admission webhooks are served; `None` for nowhere."""
     cluster_metrics: bool = False
     """Whether metrics tell of each Ray cluster, too."""
     controllers: ControllerOptions = field(default_factory=ControllerOptions)

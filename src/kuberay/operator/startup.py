@@ -85,11 +85,6 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
         raise StartupError(f"--feature-gates: {error}") from error
     told, notices = _told(flags, read_file)
     _refuse_schedulers(told, gates)
-    if environment.get("ENABLE_WEBHOOKS") == "true":
-        raise StartupError(
-            "ENABLE_WEBHOOKS=true: admission webhooks are not served yet; "
-            "unset it, and delete the ValidatingWebhookConfiguration that would call them"
-        )
     if told.reconcile_concurrency < 0:
         raise StartupError(f"reconcile concurrency must be at least 1, not {told.reconcile_concurrency}")
     if told.qps > 0 and told.burst < 0:
@@ -113,6 +108,7 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     made = replace(
         made,
         metrics_address=_address(told.metrics_addr or f"{everywhere}:8080"),
+        webhook_address=f"{everywhere}:9443" if environment.get("ENABLE_WEBHOOKS") == "true" else None,
         cluster_metrics=told.enable_metrics,
         controllers=replace(made.controllers, build=build),
     )
