@@ -46,8 +46,10 @@ class BareClient:
 
     async def bring_up(self, names: list[tuple[str, str]], workers: int, *, until_ready: bool) -> None:
         """Create clusters and everything of theirs; with a kubelet at work, until all Pods are ready and it is told."""
-        # Requests of one cluster go out together, so there are fewer clusters than requests at a time.
-        await at_once(lambda key: self._create(key, workers), names, in_flight=16 // min(workers + 1, 16) or 1)
+        if len(names) == 1:
+            await self._create(names[0], workers, in_flight=16)
+        else:
+            await at_once(lambda key: self._create(key, workers, in_flight=1), names)
         if until_ready:
             await self._until_ready(dict.fromkeys(names, workers + 1))
 
@@ -73,13 +75,13 @@ class BareClient:
         await at_once(remove, victims)
         await self._write_statuses(names, after)
 
-    async def _create(self, key: tuple[str, str], workers: int) -> None:
+    async def _create(self, key: tuple[str, str], workers: int, *, in_flight: int) -> None:
         namespace, name = key
         manifest = manifests.raycluster(name, namespace, workers)
         cluster = await self._rig.client.create(RAY_CLUSTERS, manifest, namespace=namespace, type=RayCluster)
         await self._making(SERVICES, namespace)(services.head(cluster, _OPTIONS))
         head = pod.head(cluster, _OPTIONS).pod(f"{name}-head")
-        await at_once(self._making(PODS, namespace), [head, *_workers(cluster, 0, workers)])
+        await at_once(self._making(PODS, namespace), [head, *_workers(cluster, 0, workers)], in_flight)
 
     def _making(self, resource: Resource, namespace: str) -> Callable[[Body], Awaitable[object]]:
         async def make(body: Body) -> None:
