@@ -15,7 +15,7 @@ import pytest
 
 from kuberay.kube.resources import LEASES, NAMESPACES
 from kuberay.operator.install import Installation
-from tests.build.clusters import group
+from tests.build.clusters import group, template
 from tests.operator.processes import account, connect, install, process
 from tests.operator.world import living
 
@@ -60,6 +60,12 @@ async def test_with_its_rights_alone_a_cluster_lives_and_dies(client: Client, in
         assert 'leader_election_master_status{name="ray-operator-leader"} 1.0' in text
         for path in ("/readyz", "/readyz/readyz", "/readyz/caches", "/healthz", "/healthz/healthz"):
             assert await operator.get(path, serving="/readyz") == (200, "ok")
+        # It can grant to an autoscaler what it has itself, and make whatever else a cluster may ask for.
+        head = {"template": template("ray-head"), "enableIngress": True}
+        await world.apply("more", enableInTreeAutoscaling=True, authOptions={"mode": "token"}, head=head)
+        await world.apply("redis", gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+        await world.ready(1, "more")
+        await world.ready(1, "redis")
         refused = [line for line in operator.log if "not allowed" in line["msg"] or "orbidden" in str(line)]
         assert refused == []
 
