@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from kuberay.api.core import Metadata, Owner, Pod, Service
+from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.observe import BY_CLUSTER, BY_OWNER, Seen, cluster_index, observe, owner_index
 from kuberay.kube.store import Store
 from tests.controllers.raycluster.situations import OWNER, cluster, head, pod
@@ -20,7 +21,7 @@ def look(*pods: Pod, service: Service | None = None) -> Seen:
     service_store: Store[Service] = Store(indexes)
     pod_store.replaced(pods, "1")
     service_store.replaced([service] if service else [], "1")
-    return observe(cluster(), pod_store, service_store, failures={}, reported=frozenset())
+    return observe(cluster(), Census(pod_store), service_store, failures={}, reported=frozenset())
 
 
 def service(owner: Owner | None, labels: dict[str, str]) -> Service:

@@ -26,6 +26,7 @@ from kuberay.controllers.announce import announcements
 from kuberay.controllers.history import History
 from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
 from kuberay.controllers.plan import Delete, EmitEvent
+from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.observe import (
     BY_CLUSTER,
@@ -135,7 +136,8 @@ class RayClusterController:
         self.history = History()
         self.clusters: Store[RayCluster] = Store()
         indexes = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
-        self.pods: Store[Pod] = Store(indexes)
+        self.pods: Store[Pod] = Store({BY_CLUSTER: cluster_index})
+        self._census = Census(self.pods)
         self.services: Store[Service] = Store(indexes)
         self.jobs: Store[Job] = Store({BY_OWNER: owner_index})
         self.claims: Store[PersistentVolumeClaim] = Store()
@@ -236,7 +238,7 @@ class RayClusterController:
             memory = self._memory[key] = _Memory(uid)
         seen = observe(
             cluster,
-            self.pods,
+            self._census,
             self.services,
             stores=self.children,
             stand_ins=memory.stand_ins,

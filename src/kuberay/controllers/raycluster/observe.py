@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kuberay.build import labels, names
 from kuberay.build.fault_tolerance import claim_name
+from kuberay.controllers.raycluster.census import flock
 from kuberay.controllers.raycluster.children import child_names
 from kuberay.kube.resources import SERVICES
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kuberay.api.partial import Ingress, PartialObject
     from kuberay.api.v1 import RayCluster
     from kuberay.controllers.failures import Failure
+    from kuberay.controllers.raycluster.census import Census, Flock
     from kuberay.kube.resources import Resource
     from kuberay.kube.store import Store
 
@@ -50,26 +52,28 @@ class Seen:
     reported: frozenset[str] = frozenset()
     """The uids of strangers that users were told about."""
 
-    def of_group(self, group: str) -> list[Pod]:
-        """The worker Pods of a group."""
-        return self._groups.get(group, [])
+    counted: Flock | None = None
+    """The same Pods, sorted, by whoever has sorted them already."""
 
     @cached_property
-    def heads(self) -> list[Pod]:
+    def flock(self) -> Flock:
+        """The Pods, sorted by what decisions want to know of them."""
+        return self.counted if self.counted is not None else flock(self.pods)
+
+    @property
+    def heads(self) -> tuple[Pod, ...]:
         """The head Pods, of which there should be one."""
-        return [pod for pod in self.pods if pod.metadata.labels.get(labels.NODE_TYPE) == names.HEAD]
+        return self.flock.heads
 
-    @cached_property
+    @property
     def workers(self) -> list[Pod]:
         """The worker Pods of all groups."""
-        return [pod for pod in self.pods if pod.metadata.labels.get(labels.NODE_TYPE) == names.WORKER]
+        return [pod for group in self.flock.groups for pod in self.of_group(group)]
 
-    @cached_property
-    def _groups(self) -> dict[str, list[Pod]]:
-        groups: dict[str, list[Pod]] = {}
-        for pod in self.workers:
-            groups.setdefault(pod.metadata.labels.get(labels.GROUP, ""), []).append(pod)
-        return groups
+    def of_group(self, group: str) -> list[Pod]:
+        """The worker Pods of a group."""
+        found = self.flock.groups.get(group)
+        return [*found.steady, *found.others] if found is not None else []
 
 
 def owner_index(obj: Pod | Service | Job) -> tuple[str, ...]:
@@ -91,7 +95,7 @@ def cluster_value(namespace: str, name: str) -> str:
 
 def observe(
     cluster: RayCluster,
-    pods: Store[Pod],
+    pods: Census,
     services: Store[Service],
     *,
     stores: Mapping[Resource, Store[Any]] | None = None,
@@ -108,13 +112,14 @@ def observe(
     also be one that a user made beforehand, under its name and with its labels.
     """
     uid = cluster.metadata.uid or ""
-    labelled = pods.by(BY_CLUSTER, cluster_value(cluster.namespace, cluster.name))
+    counted = pods.of(uid)
     service = services.get(cluster.namespace, names.head_service(cluster))
     claim = claim_name(cluster)
     return Seen(
         cluster=cluster,
-        pods=tuple(pods.by(BY_OWNER, uid)),
-        strangers=tuple(pod for pod in labelled if owner_index(pod) != (uid,) and _is_ray_node(pod)),
+        pods=counted.pods,
+        counted=counted,
+        strangers=pods.strangers(cluster.namespace, cluster.name, uid),
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
         claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,
         cleanup_jobs=tuple(jobs.by(BY_OWNER, uid)) if jobs is not None else (),
@@ -133,10 +138,6 @@ def _children(cluster: RayCluster, stores: Mapping[Resource, Store[Any]]) -> dic
         if child is not None:
             found[resource, name] = child
     return found
-
-
-def _is_ray_node(pod: Pod) -> bool:
-    return pod.metadata.labels.get(labels.NODE_TYPE) in (names.HEAD, names.WORKER)
 
 
 def _is_head_service(service: Service, cluster: RayCluster) -> bool:

@@ -9,6 +9,7 @@ from kuberay.build import labels, names
 from kuberay.build import pod as pods
 from kuberay.controllers.plan import WORKER_POD, Create
 from kuberay.controllers.raycluster import replicas
+from kuberay.controllers.raycluster.census import Workers
 from kuberay.controllers.raycluster.health import beyond_repair, created_at, seconds_until_age
 from kuberay.controllers.raycluster.scaling import (
     Scaling,
@@ -23,13 +24,15 @@ from kuberay.controllers.raycluster.scaling import (
 from kuberay.kube.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kuberay.api.core import Pod
     from kuberay.api.v1 import RayCluster, WorkerGroupSpec
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Delete
     from kuberay.controllers.raycluster.observe import Seen
+
+_NAMED = "it is named in workersToDelete"
 
 
 def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: float) -> Scaling:
@@ -39,9 +42,11 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
     knows which Ray nodes are idle. A Pod that is on its way out is neither capacity nor surplus. When too many are
     left, the ones that do the least go: not running, then not ready, then the newest.
     """
-    live = [pod for pod in seen.of_group(group.group_name) if not pod.is_leaving]
+    workers = seen.flock.groups.get(group.group_name, Workers())
+    arriving = [pod for pod in workers.others if not pod.is_leaving]
     if group.suspend:
         why = f"worker group {group.group_name} is suspended"
+        live = [*arriving, *workers.steady]
         return Scaling(tuple(delete(pod, scope(group.group_name), why) for pod in live[: options.batch]))
     if hosts(group) > 1 and Gate.RAY_MULTI_HOST_INDEXING in options.gates:
         return replicas.scale(seen, group, options, now)
@@ -50,7 +55,7 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
     kept: list[Pod] = []
     look_again: float | None = None
     named = named_workers(group)
-    for pod in live:
+    for pod in arriving:
         broken = beyond_repair(pod)
         if broken is not None:
             wait = seconds_until_age(pod, options.replace_after, now)
@@ -60,19 +65,25 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
                 continue
             deletes.append(delete(pod, scope(group.group_name), broken))
         elif pod.name in named:
-            deletes.append(delete(pod, scope(group.group_name), "it is named in workersToDelete"))
+            deletes.append(delete(pod, scope(group.group_name), _NAMED))
         else:
             kept.append(pod)
+    # Nothing can be wrong with these, and there may be thousands of them: only names have to be looked for.
+    steady: Sequence[Pod] = workers.steady
+    if named:
+        deletes += [delete(pod, scope(group.group_name), _NAMED) for pod in steady if pod.name in named]
+        steady = [pod for pod in steady if pod.name not in named]
 
+    count = len(steady) + len(kept)
     desired = desired_pods(group)
-    missing = desired - len(kept)
+    missing = desired - count
     creates: list[Create] = []
     if missing > 0:
-        why = f"worker group {group.group_name} has {len(kept)} of {desired} Pods"
-        creates = list(_new_pods(seen, group, kept, min(missing, options.batch), options, why))
+        why = f"worker group {group.group_name} has {count} of {desired} Pods"
+        creates = list(_new_pods(seen, group, [*steady, *kept], min(missing, options.batch), options, why))
     elif missing < 0 and may_choose_victims(seen, options):
-        why = f"worker group {group.group_name} has {len(kept)} Pods and shall have {desired}"
-        victims = _least_useful(kept, min(-missing, options.batch))
+        why = f"worker group {group.group_name} has {count} Pods and shall have {desired}"
+        victims = _least_useful([*steady, *kept], min(-missing, options.batch))
         deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for pod in victims]
     return Scaling(tuple(deletes), tuple(creates), look_again)
 
@@ -81,11 +92,13 @@ def orphans(seen: Seen, options: ControllerOptions) -> Iterator[Delete]:
     """Pods of groups that are no longer in the spec: nobody else would ever remove them."""
     known = {group.group_name for group in seen.cluster.spec.worker_group_specs}
     left = options.batch
-    for pod in seen.workers:
-        name = pod.metadata.labels.get(labels.GROUP, "")
-        if name not in known and not pod.is_leaving and left:
-            left -= 1
-            yield delete(pod, scope(name), f"its worker group {name!r} is no longer in the spec")
+    for name in seen.flock.groups:
+        if name in known:
+            continue
+        for pod in seen.of_group(name):
+            if not pod.is_leaving and left:
+                left -= 1
+                yield delete(pod, scope(name), f"its worker group {name!r} is no longer in the spec")
 
 
 def _new_pods(

@@ -61,11 +61,14 @@ def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
     cluster = seen.cluster
     old = cluster.status
     groups = cluster.spec.worker_group_specs
-    live = [pod for pod in seen.pods if not pod.is_leaving]
-    workers = [pod for pod in seen.workers if not pod.is_leaving]
+    groups_seen = seen.flock.groups.values()
+    steady = sum(len(workers.steady) for workers in groups_seen)
+    others = [pod for workers in groups_seen for pod in workers.others if not pod.is_leaving]
+    heads = [pod for pod in seen.heads if not pod.is_leaving]
     desired = scaling.total(map(scaling.desired_pods, groups))
     total = resources.desired_resources(cluster.spec)
-    is_settled = len(live) == desired + 1 and all(map(is_running_and_ready, live))
+    live = len(heads) + steady + len(others)
+    is_settled = live == desired + 1 and all(map(is_running_and_ready, (*heads, *others)))
 
     conditions = Conditions(old.conditions, timestamp(now))
     _set_conditions(conditions, seen, blocked, is_settled=is_settled)
@@ -85,8 +88,8 @@ def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
         reason=reason,
         state_transition_times=transitions,
         conditions=conditions.list(),
-        ready_worker_replicas=_count(sum(pod.status.phase == "Running" and pod.is_ready for pod in workers)),
-        available_worker_replicas=_count(sum(pod.status.phase == "Running" for pod in workers)),
+        ready_worker_replicas=_count(steady + sum(pod.status.phase == "Running" and pod.is_ready for pod in others)),
+        available_worker_replicas=_count(steady + sum(pod.status.phase == "Running" for pod in others)),
         desired_worker_replicas=_count(desired),
         min_worker_replicas=_count(scaling.total(map(scaling.min_pods, groups))),
         max_worker_replicas=_count(scaling.total(map(scaling.max_pods, groups))),

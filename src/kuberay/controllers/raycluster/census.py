@@ -1,0 +1,148 @@
+"""Pods, sorted by what decisions want to know of them, and kept so change by change.
+
+A cluster may have thousands of workers that all do well, and hear of one Pod at a time. Nobody should look at all of
+them for that: those that run, are ready and stay are only counted, and the others are looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kuberay.build import labels, names
+from kuberay.controllers.raycluster.health import beyond_repair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kuberay.api.core import Pod
+    from kuberay.kube.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The worker Pods of one group."""
+
+    steady: tuple[Pod, ...] = ()
+    """Those that run, are ready, and have no reason to go by themselves."""
+    others: tuple[Pod, ...] = ()
+    """Those that are starting, broken or leaving."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flock:
+    """The Pods of one cluster at one moment."""
+
+    pods: tuple[Pod, ...] = ()
+    heads: tuple[Pod, ...] = ()
+    groups: Mapping[str, Workers] = field(default_factory=dict)
+
+
+def flock(pods: Iterable[Pod]) -> Flock:
+    """Sort the Pods of a cluster."""
+    found = _Flock()
+    for pod in pods:
+        found.add(pod)
+    return found.snapshot()
+
+
+class Census:
+    """Follows a store of Pods, and knows at any time how those of each cluster are doing."""
+
+    def __init__(self, pods: Store[Pod]) -> None:
+        self._by_owner: dict[str, _Flock] = {}
+        self._by_label: dict[tuple[str, str], dict[str, dict[str, Pod]]] = {}
+        for pod in pods:
+            self._changed(None, pod)
+        pods.on_change(self._changed)
+
+    def of(self, owner_uid: str) -> Flock:
+        """The Pods that belong to a cluster."""
+        found = self._by_owner.get(owner_uid)
+        return found.snapshot() if found is not None else Flock()
+
+    def strangers(self, namespace: str, cluster: str, owner_uid: str) -> tuple[Pod, ...]:
+        """Ray nodes that carry a cluster's label and belong to somebody else."""
+        owners = self._by_label.get((namespace, cluster), {})
+        return tuple(pod for uid, pods in owners.items() if uid != owner_uid for pod in pods.values())
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None:
+            self._remove(old)
+        if new is not None:
+            self._add(new)
+
+    def _add(self, pod: Pod) -> None:
+        owner = _owner(pod)
+        if owner:
+            self._by_owner.setdefault(owner, _Flock()).add(pod)
+        if _node_type(pod) in (names.HEAD, names.WORKER):
+            self._by_label.setdefault(_label(pod), {}).setdefault(owner, {})[pod.name] = pod
+
+    def _remove(self, pod: Pod) -> None:
+        owner = _owner(pod)
+        known = self._by_owner.get(owner)
+        if known is not None:
+            known.remove(pod)
+            if not known.pods:
+                del self._by_owner[owner]
+        owners = self._by_label.get(_label(pod), {})
+        labelled = owners.get(owner)
+        if labelled is not None:
+            labelled.pop(pod.name, None)
+            if not labelled:
+                del owners[owner]
+            if not owners:
+                del self._by_label[_label(pod)]
+
+
+class _Flock:
+    """The Pods of one cluster while they change. All are of one namespace, so their names tell them apart."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self._heads: dict[str, Pod] = {}
+        self._groups: dict[str, tuple[dict[str, Pod], dict[str, Pod]]] = {}
+
+    def add(self, pod: Pod) -> None:
+        self.pods[pod.name] = pod
+        kind = _node_type(pod)
+        if kind == names.HEAD:
+            self._heads[pod.name] = pod
+        elif kind == names.WORKER:
+            steady, others = self._groups.setdefault(pod.metadata.labels.get(labels.GROUP, ""), ({}, {}))
+            (steady if _is_steady(pod) else others)[pod.name] = pod
+
+    def remove(self, pod: Pod) -> None:
+        self.pods.pop(pod.name, None)
+        self._heads.pop(pod.name, None)
+        group = pod.metadata.labels.get(labels.GROUP, "")
+        if group in self._groups:
+            for kept in self._groups[group]:
+                kept.pop(pod.name, None)
+            if not any(self._groups[group]):
+                del self._groups[group]
+
+    def snapshot(self) -> Flock:
+        groups = {
+            name: Workers(tuple(steady.values()), tuple(others.values()))
+            for name, (steady, others) in self._groups.items()
+        }
+        return Flock(tuple(self.pods.values()), tuple(self._heads.values()), groups)
+
+
+def _is_steady(pod: Pod) -> bool:
+    return not pod.is_leaving and pod.status.phase == "Running" and pod.is_ready and beyond_repair(pod) is None
+
+
+def _node_type(pod: Pod) -> str:
+    return pod.metadata.labels.get(labels.NODE_TYPE, "")
+
+
+def _owner(pod: Pod) -> str:
+    owner = pod.metadata.controller
+    return owner.uid if owner is not None else ""
+
+
+def _label(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.labels.get(labels.CLUSTER, "")
