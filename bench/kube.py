@@ -281,7 +281,7 @@ async def update(kubeconfig: str, pods: int, updates: int) -> None:
 
         async def work() -> None:
             for number in numbers:
-                patch = b'{"metadata":{"annotations":{"round":"%d"}}}' % number
+                patch = b'{"metadata":{"annotations":{"changed":"%d-of-%d"}}}' % (number, updates)
                 await client.patch(PODS, f"p-{number % pods}", patch, namespace=NAMESPACE, type=Pod)
 
         async with asyncio.TaskGroup() as group:

@@ -14,7 +14,7 @@ from kuberay.kube.access import Access, Material, Token
 from kuberay.kube.client import Client
 from kuberay.kube.errors import ConfigError, NotFound, TransportError
 from kuberay.kube.exec_plugin import Credential
-from kuberay.kube.http import HttpTransport
+from kuberay.kube.http import HttpTransport, kept_alive
 from kuberay.kube.resources import PODS
 from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request
@@ -299,6 +299,15 @@ class TestNoAnswer:
         ):
             with pytest.raises(TransportError):
                 await transport.send(Request("GET", "/"))
+
+
+def test_connections_find_out_when_nobody_is_there_any_more() -> None:
+    with kept_alive((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))) as made:
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        again = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+        times = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+        assert idle + again * times <= 120
 
 
 class TestTls:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import socket
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -21,7 +23,9 @@ from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request, Response
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from aiohttp.connector import AddrInfoType
 
     from kuberay.kube.access import Access
 
@@ -39,12 +43,19 @@ class HttpTransport:
     :param connect_timeout: seconds to reach the server, also for streams.
     """
 
-    def __init__(self, access: Access, *, timeout: float = 30.0, connect_timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        timeout: float = 30.0,
+        connect_timeout: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.access = access
         self._timeout = timeout
         self._connect_timeout = connect_timeout
-        self._tls = TlsContexts(access)
-        self._plugin = PluginCredentials(access.plugin) if access.plugin is not None else None
+        self._tls = TlsContexts(access, clock=clock)
+        self._plugin = PluginCredentials(access.plugin, clock=clock) if access.plugin is not None else None
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -115,7 +126,7 @@ class HttpTransport:
             raise RuntimeError("the transport is closed")
         if self._session is None:
             # Made here because it belongs to the running loop. No limit: who sends decides how much at a time.
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30)
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, socket_factory=kept_alive)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -178,6 +189,18 @@ class _HttpStream:
                 return await self._answer.read()
         except _FAILURES as error:
             raise self._transport._failure(self._request, error) from error
+
+
+def kept_alive(address: AddrInfoType) -> socket.socket:
+    """A socket that finds out within two minutes that nobody is at the other end any more."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 3)):
+        option = getattr(socket, name, None)  # not all systems have all of them
+        if option is not None and family != socket.AF_UNIX:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
