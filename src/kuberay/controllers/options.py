@@ -31,8 +31,9 @@ class ControllerOptions:
     replace_after: float = 5.0
     """A Pod that breaks sooner than this after its creation is replaced only then: a template that cannot run must
     not keep the API server busy."""
-    status_delay: float = 1.0
-    """How long a status that nobody waits for may be held back, so that one write tells of several changes."""
+    status_delay: float = 3.0
+    """How long a status may be held back while Pods come and go, so that one write tells of several changes. When all
+    are ready it is written at once."""
 
     @property
     def uses_routes(self) -> bool:

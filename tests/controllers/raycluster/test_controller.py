@@ -209,8 +209,24 @@ class TestAtRest:
         async with living(client) as world, operating(client, world.namespace, ControllerOptions(status_delay=5.0)):
             await world.apply(groups=[group(replicas=3)])
             await world.ready(3)
-            ours = [each for each in meddler.writes if each.method == "PATCH" and "/rayclusters/" in each.path]
-            assert len(ours) == 1
+            assert status_writes(meddler) == 1
+
+    @pytest.mark.parametrize("replicas", [6, 1])
+    async def test_scaling_takes_one_more_however_long_it_may_be_held_back(
+        self, server: tuple[Client, Meddler], replicas: int
+    ) -> None:
+        client, meddler = server
+        async with living(client) as world, operating(client, world.namespace, ControllerOptions(status_delay=600.0)):
+            await world.apply(groups=[group(replicas=3)])
+            await world.ready(3)
+            await world.scale(replicas)
+            await world.ready(replicas)
+            assert status_writes(meddler) == 2
+
+
+def status_writes(meddler: Meddler) -> int:
+    """How often the status of a cluster was written."""
+    return sum(each.method == "PATCH" and each.path.endswith("/rayclusters/rc/status") for each in meddler.writes)
 
 
 async def fill(controller: RayClusterController, client: Client) -> None:

@@ -297,6 +297,15 @@ class TestWriting:
         assert second is not None
         assert not second.is_urgent
 
+    def test_having_grown_is_urgent_and_being_about_to_is_not(self) -> None:
+        ready = self.settled().cluster.status
+        larger = msgspec.structs.replace(workers(2), status=ready)
+        growing = status_patch(larger, of(seen(larger, head(), pod("a"), pod("b", ready=False))), NOW)
+        grown = status_patch(larger, of(seen(larger, head(), pod("a"), pod("b"))), NOW)
+        assert growing is not None
+        assert grown is not None
+        assert (growing.is_urgent, grown.is_urgent) == (False, True)
+
     def test_a_refusal_is_urgent(self) -> None:
         situation = self.settled()
         patch = status_patch(situation.cluster, of(replace(situation, failures=refused())), NOW)

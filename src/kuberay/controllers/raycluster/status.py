@@ -110,8 +110,10 @@ def status_patch(cluster: RayCluster, new: RayClusterStatus, now: float) -> Patc
     if not changes:
         return None
     changes["lastUpdateTime"] = timestamp(now)
-    is_urgent = new.state != cluster.status.state or any(
-        is_true(cluster.status.conditions, kind) != is_true(new.conditions, kind) for kind in _URGENT
+    is_urgent = (
+        new.state != cluster.status.state
+        or _has_settled(new)
+        or any(is_true(cluster.status.conditions, kind) != is_true(new.conditions, kind) for kind in _URGENT)
     )
     return PatchStatus(
         resource=RAY_CLUSTERS,
@@ -121,6 +123,13 @@ def status_patch(cluster: RayCluster, new: RayClusterStatus, now: float) -> Patc
         patch=changes,
         is_urgent=is_urgent,
         why="changed: " + ", ".join(sorted(merge_patch_between(before, after))),
+    )
+
+
+def _has_settled(new: RayClusterStatus) -> bool:
+    """Whether all Pods that shall be there are ready: nothing more is to come that one write could tell of as well."""
+    return (new.ready_worker_replicas or 0) >= (new.desired_worker_replicas or 0) and is_true(
+        new.conditions, HEAD_POD_READY
     )
 
 
