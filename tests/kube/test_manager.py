@@ -134,6 +134,17 @@ async def test_who_loses_the_lease_begins_nothing_more_and_says_why() -> None:
 
 
 @virtual_time
+async def test_an_election_that_fails_before_it_is_won_is_a_loss() -> None:
+    scene = Scene()
+    assert scene.election is not None
+    await asyncio.sleep(5)
+    scene.election.take("the election failed")
+    with pytest.raises(LeaseLost, match="the election failed"):
+        await scene.task
+    assert scene.reconciled == []
+
+
+@virtual_time
 async def test_stopping_is_possible_at_any_time() -> None:
     for moment in (0.0, 0.001, 3.0):
         scene = Scene()

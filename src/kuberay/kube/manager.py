@@ -61,17 +61,20 @@ class Manager:
 
         :raises LeaseLost: this process does not lead any more; it must exit.
         """
-        lost: str | None = None
         async with asyncio.TaskGroup() as group:
             following = [group.create_task(each.run()) for each in self._informers]
-            stopping = group.create_task(stop.wait())
+            stopping, losing = group.create_task(stop.wait()), group.create_task(self._lost())
+            preparing = group.create_task(self._prepare())
             try:
-                if await _before(stopping, group.create_task(self._prepare())):
-                    lost = await self._work(stopping, group)
+                await _first(preparing, stopping, losing)
+                if preparing.done() and not stopping.done():
+                    await self._work(group, stopping, losing)
             finally:
                 self.waits_for = "nothing: it has stopped"
-                for task in (*following, stopping):
+                for task in (*following, stopping, preparing):
                     task.cancel()
+                lost = losing.result() if losing.done() else None
+                losing.cancel()
         if lost is not None:
             raise LeaseLost(lost)
 
@@ -86,20 +89,16 @@ class Manager:
         for informer in self._informers:
             await informer.reach(version)
 
-    async def _work(self, stopping: asyncio.Task[Any], group: asyncio.TaskGroup) -> str | None:
-        """Run controllers until told to stop, or until leadership is lost; why it was."""
+    async def _work(self, group: asyncio.TaskGroup, *ends: asyncio.Task[Any]) -> None:
+        """Run controllers until something ends it."""
         self.waits_for = ""
         log.info("controllers start", controllers=[each.name for each in self._controllers])
         working = [group.create_task(each.run()) for each in self._controllers]
-        losing = group.create_task(self._lost())
-        await asyncio.wait((stopping, losing), return_when=asyncio.FIRST_COMPLETED)
+        await _first(*ends)
         for controller in self._controllers:
             controller.stop()
-        reason = losing.result() if losing.done() else None
-        losing.cancel()
         if working:
             await asyncio.wait(working)
-        return reason
 
     async def _lost(self) -> str:
         if self._leadership is None:
@@ -108,12 +107,5 @@ class Manager:
         return await self._leadership.lost()
 
 
-async def _before(stopping: asyncio.Task[Any], preparing: asyncio.Task[None]) -> bool:
-    """Whether the preparations were done before it was told to stop."""
-    either: list[asyncio.Task[Any]] = [stopping, preparing]
-    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    if preparing.done():
-        preparing.result()
-        return not stopping.done()
-    preparing.cancel()
-    return False
+async def _first(*tasks: asyncio.Task[Any]) -> None:
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
