@@ -77,7 +77,10 @@ class HttpTransport:
         try:
             yield _HttpStream(self, request, answer)
         finally:
-            # Not `release`: that would read on, and a watch has no end.
+            # Not `release`: that would read on, and a watch has no end. Nor a TLS goodbye, which the server answers
+            # only when it has noticed: nobody waits for that, and a loop that ends meanwhile leaves the socket open.
+            if answer.connection is not None and answer.connection.transport is not None:
+                answer.connection.transport.abort()
             answer.close()
 
     async def close(self) -> None:
