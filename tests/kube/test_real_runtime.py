@@ -18,14 +18,18 @@ import pytest
 
 from kuberay.kube import errors
 from kuberay.kube.access import Access, Material, Token
-from kuberay.kube.client import Client, PatchType
+from kuberay.kube.client import Client, PatchType, Retry
+from kuberay.kube.controller import Controller, itself
 from kuberay.kube.decoding import Event
 from kuberay.kube.election import Elector
 from kuberay.kube.exec_plugin import ExecPlugin
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.informer import Informer, Timing
 from kuberay.kube.kubeconfig import load
-from kuberay.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, Resource
+from kuberay.kube.leadership import Leadership
+from kuberay.kube.manager import Manager
+from kuberay.kube.queue import Queue
+from kuberay.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, Resource
 from kuberay.kube.store import Store
 from kuberay.kube.webhook import AdmissionRequest, ServerCertificate, Verdict, WebhookServer
 from tests import control_plane
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from kuberay.kube.identity import Key
     from kuberay.kube.transport import Request, Response, Stream
     from tests.control_plane import ControlPlane
 
@@ -400,6 +405,37 @@ class TestElections:
                         assert await first.wait() == 0  # it has understood, and ended
                 await asyncio.sleep(0.5)
         assert max(held_by_first) < min(held_by_second)
+
+
+async def test_a_manager_leads_by_a_thread_of_its_own_and_gives_up_the_lease(
+    kubernetes: ControlPlane, client: Client, namespace: str
+) -> None:
+    @asynccontextmanager
+    async def elector() -> AsyncIterator[Elector]:
+        async with connected(kubernetes, retry=Retry(attempts=0)) as (own, _):
+            yield Elector(own, namespace=namespace, name="leader", identity="me")
+
+    reconciled: list[str] = []
+
+    async def reconcile(key: Key) -> None:
+        reconciled.append(key.name)
+
+    store: Store[ConfigMap] = Store()
+    informer = Informer(client, CONFIG_MAPS, store, type=ConfigMap, namespace=namespace)
+    controller: Controller[Key] = Controller("test", Queue(), reconcile)
+    controller.watches(store, itself)
+    await client.create(CONFIG_MAPS, config_map("a"), namespace=namespace)
+    stop = asyncio.Event()
+    async with asyncio.timeout(40), Leadership(elector) as leadership:
+        managing = asyncio.create_task(Manager([informer], [controller], leadership=leadership).run(stop))
+        await until(lambda: "a" in reconciled)
+        lease = await client.get(LEASES, "leader", namespace=namespace)
+        assert lease["spec"]["holderIdentity"] == "me"
+        assert store.has_passed(await leadership.won())
+        stop.set()
+        await managing
+    lease = await client.get(LEASES, "leader", namespace=namespace)
+    assert "holderIdentity" not in lease["spec"]
 
 
 class TestCredentials:
