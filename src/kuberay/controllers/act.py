@@ -17,7 +17,7 @@ import orjson
 import structlog
 
 from kuberay.controllers.failures import Refusal
-from kuberay.controllers.plan import Create, Delete, Patch, PatchStatus, Require
+from kuberay.controllers.plan import WORKER_POD, Create, Delete, Patch, PatchStatus, Require
 from kuberay.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -31,6 +31,7 @@ from kuberay.kube.errors import (
     Unauthorized,
 )
 from kuberay.kube.identity import identity
+from kuberay.kube.lanes import Lanes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,8 +129,18 @@ def verb(action: Action) -> str:
             assert_never(action)
 
 
+def lane(action: Action) -> int:
+    """How much others have to wait for it: removals free what others need, and without a head workers are of no use."""
+    if isinstance(action, Delete):
+        return 0
+    return 2 if action.subject is WORKER_POD else 1
+
+
 class Actor:
     """Writes to the Kubernetes API, a bounded number of things at a time.
+
+    Those for whom it writes take turns: one cluster that wants thousands of Pods does not hold up another that wants
+    one.
 
     :param caches: for each kind that is written, where it is cached.
     """
@@ -137,7 +148,7 @@ class Actor:
     def __init__(self, client: Client, caches: Mapping[Resource, Cache], *, concurrency: int) -> None:
         self._client = client
         self._caches = caches
-        self._free = asyncio.Semaphore(concurrency)
+        self._lanes: Lanes[str] = Lanes(concurrency)
 
     async def run(self, stages: Sequence[Sequence[Action]], owner_uid: str) -> Outcome:
         """Carry out stages until one of them does not wholly succeed.
@@ -175,7 +186,7 @@ class Actor:
         cache.store.wrote(written)
 
     async def _attempt(self, action: Action, owner_uid: str, outcome: Outcome) -> None:
-        async with self._free:
+        async with self._lanes.turn(owner_uid, lane(action)):
             if outcome.interruption is not None or action.scope in outcome.refused_scopes:
                 return  # what was refused to one would be refused to the next
             try:
