@@ -26,6 +26,7 @@ from tests import control_plane
 
 from bench import Figures
 from kuberay.api.core import Pod
+from kuberay.kube import request
 from kuberay.kube.client import Client
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.kubeconfig import load
@@ -106,9 +107,9 @@ async def measure_canned(figures: Figures, pods: int, updates: int) -> None:
     last = pod(pods, version=pods + updates + 1)
     last["metadata"]["name"] = "end"
 
-    async def watch(request: web.BaseRequest) -> web.StreamResponse:
+    async def watch(asked: web.BaseRequest) -> web.StreamResponse:
         answer = web.StreamResponse()
-        await answer.prepare(request)
+        await answer.prepare(asked)
         await send(answer, [*initial, event("BOOKMARK", end)])
         await asyncio.sleep(0.5)
         await send(answer, [*changes, event("ADDED", last)])
@@ -197,14 +198,14 @@ def measure_creates(figures: Figures, kubeconfig: str, go: Path | None, count: i
         figures.add("client-go's rate over ours", other / rate, "x", limit=1 / 0.9, compared=compared)
 
 
-async def create(kubeconfig: str, prefix: str, count: int) -> float:
+async def create(kubeconfig: str, prefix: str, count: int, *, settings: int = 27) -> float:
     async with connected(kubeconfig) as client:
         names = iter(range(count))
 
         async def work() -> None:
             for number in names:
                 await client.create(
-                    PODS, orjson.dumps(pod_to_create(f"{prefix}-{number}")), namespace=NAMESPACE, type=Pod
+                    PODS, orjson.dumps(pod_to_create(f"{prefix}-{number}", settings)), namespace=NAMESPACE, type=Pod
                 )
 
         began = time.perf_counter()
@@ -219,7 +220,9 @@ def measure_informers(figures: Figures, kubeconfig: str, go: Path | None, pods: 
 
     In the first case most of the time goes into waking up for one event, in any language.
     """
-    uvloop.run(create(kubeconfig, "p", pods))
+    # Small ones: what the server adds makes them 6 kB.
+    uvloop.run(create(kubeconfig, "p", pods, settings=9))
+    print(f"  a Pod as the server shows it: {uvloop.run(size(kubeconfig)) / 1000:.1f} kB")
     followers = {"ours": [sys.executable, "-m", "bench.follow", kubeconfig]}
     if go is not None:
         followers |= {f"client-go, {form}": [str(go), "informer", kubeconfig, form] for form in ("protobuf", "json")}
@@ -290,6 +293,11 @@ async def update(kubeconfig: str, pods: int, updates: int) -> None:
         await client.create(PODS, pod_to_create("end"), namespace=NAMESPACE)
 
 
+async def size(kubeconfig: str) -> int:
+    async with connected(kubeconfig) as client:
+        return len(await client.send(request.get(PODS, "p-0", namespace=NAMESPACE)))
+
+
 async def remove_end(kubeconfig: str) -> None:
     async with connected(kubeconfig) as client:
         await client.delete(PODS, "end", namespace=NAMESPACE, grace_period_seconds=0)
@@ -312,9 +320,9 @@ def run_go(go: Path, *arguments: str) -> str:
 # What is measured with: Pods as an operator makes them and a kubelet reports them.
 
 
-def pod_to_create(name: str) -> dict[str, Any]:
-    """A worker Pod of 5 kB."""
-    environment = [{"name": f"RAY_SETTING_{n}", "value": f"value-of-setting-{n}-" + "x" * 62} for n in range(27)]
+def pod_to_create(name: str, settings: int = 27) -> dict[str, Any]:
+    """A worker Pod of 5 kB, or one with fewer settings."""
+    environment = [{"name": f"RAY_SETTING_{n}", "value": f"value-of-setting-{n}-" + "x" * 62} for n in range(settings)]
     resources = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}
     container = {
         "name": "ray-worker",
