@@ -173,7 +173,7 @@ class TestRocksDb:
         assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
         assert [each["uid"] for each in claim["metadata"]["ownerReferences"]] == [rc.metadata.uid]
         assert (await world.cluster()).metadata.finalizers == []
-        assert await world.has_event("CreatedPVC") == f"Created PVC {world.namespace}/rc-gcs-pvc"
+        assert await world.has_event("CreatedPVC") == f"Created GCS storage PVC {world.namespace}/rc-gcs-pvc"
 
     async def test_the_policy_decides_whose_it_is(self, world: World) -> None:
         await world.apply(**self.storage())

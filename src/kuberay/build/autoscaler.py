@@ -130,7 +130,10 @@ def _sidecar(cluster: RayCluster, ray: Json, options: BuildOptions) -> Json:
         "resources": chosen.resources,
         "securityContext": chosen.security_context,
     }
-    result |= {key: value for key, value in replaced.items() if value or (key == "resources" and value is not None)}
+    said_by_being_there = ("resources", "securityContext")
+    result |= {
+        key: value for key, value in replaced.items() if value or (key in said_by_being_there and value is not None)
+    }
     for key, entries in (("env", chosen.env), ("envFrom", chosen.env_from), ("volumeMounts", chosen.volume_mounts)):
         if entries:
             result[key] = [*result.get(key, ()), *entries]

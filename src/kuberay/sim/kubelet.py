@@ -32,13 +32,14 @@ class Fate(Enum):
 
     UNSEEN = "never bound to a Node"
     PENDING = "bound, never started"
+    WAITING = "bound, but its image cannot be had"
     UNREADY = "running, never ready"
     RUNNING = "running and ready"
     SUCCEEDED = "ended well"
     FAILED = "ended in failure"
 
 
-_ENDS = {Fate.SUCCEEDED: "Succeeded", Fate.FAILED: "Failed"}
+_PHASES = {Fate.WAITING: "Pending", Fate.SUCCEEDED: "Succeeded", Fate.FAILED: "Failed"}
 
 
 class FakeKubelet:
@@ -118,8 +119,9 @@ class FakeKubelet:
 
 
 def _has_met(pod: Pod, fate: Fate) -> bool:
-    phase = _ENDS.get(fate, "Running")
-    return pod.status.phase == phase and pod.is_ready == (fate is Fate.RUNNING)
+    phase = _PHASES.get(fate, "Running")
+    has_status = bool(pod.status.container_statuses)
+    return has_status and pod.status.phase == phase and pod.is_ready == (fate is Fate.RUNNING)
 
 
 def _status(pod: Pod, fate: Fate, address: str) -> dict[str, Any]:
@@ -128,15 +130,17 @@ def _status(pod: Pod, fate: Fate, address: str) -> dict[str, Any]:
     truth = "True" if ready else "False"
     then = "2026-01-01T00:00:00Z"
     state: dict[str, Any] = {"running": {"startedAt": then}}
-    if fate in _ENDS:
+    if fate in (Fate.SUCCEEDED, Fate.FAILED):
         code, word = (0, "Completed") if fate is Fate.SUCCEEDED else (1, "Error")
         state = {"terminated": {"exitCode": code, "reason": word, "startedAt": then, "finishedAt": then}}
-    reason = {} if ready else {"reason": "ContainersNotReady", "message": "containers with unready status"}
+    if fate is Fate.WAITING:
+        state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    unready = f"containers with unready status: [{' '.join(container.name for container in pod.spec.containers)}]"
+    reason = {} if ready else {"reason": "ContainersNotReady", "message": unready}
     return {
-        "phase": _ENDS.get(fate, "Running"),
+        "phase": _PHASES.get(fate, "Running"),
         "hostIP": "10.127.0.1",
-        "podIP": address,
-        "podIPs": [{"ip": address}],
+        **({} if fate is Fate.WAITING else {"podIP": address, "podIPs": [{"ip": address}]}),
         "startTime": then,
         "conditions": [
             {"type": "Initialized", "status": "True", "lastTransitionTime": then},

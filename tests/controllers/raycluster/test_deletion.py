@@ -124,7 +124,7 @@ class TestBeforeItsEnd:
         rc = cluster(gcsFaultToleranceOptions={"backend": "rocksdb"})
         found = plan(seen(rc), replace(OPTIONS, gates=gates))
         assert finalizers(found) is None
-        assert "PVC rc-gcs-pvc" in creates(found)
+        assert "GCS storage PVC rc-gcs-pvc" in creates(found)
 
 
 class TestPodsGoFirst:

@@ -62,7 +62,7 @@ class TestAClaimThatIsMissing:
     def test_is_made_before_the_head(self) -> None:
         """EX-30."""
         found = plan(rocksdb())
-        assert creates(found)[0] == "PVC rc-gcs-pvc"
+        assert creates(found)[0] == "GCS storage PVC rc-gcs-pvc"
         made = orjson.loads(claim_action(found).body)
         assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == ["u-1"]
 

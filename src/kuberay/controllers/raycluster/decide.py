@@ -70,7 +70,7 @@ def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -
                 *_blocked_event(seen, blocked),
                 *_warning_events(seen, options),
                 *_stranger_events(seen),
-                *storage.claim_events(seen),
+                *(storage.claim_events(seen) if blocked is None else ()),
             )
             if not event.once or event.once not in seen.reported
         ),

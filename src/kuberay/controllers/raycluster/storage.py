@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from kuberay.api.v1 import RayCluster
     from kuberay.controllers.raycluster.observe import Seen
 
-CLAIM = Subject("PVC", "PVC")
+CLAIM = Subject("GCS storage PVC", "PVC")
 SCOPE = "storage"
 
-_OWNERSHIP = Subject("PVC", "PVC", is_announced=False)
+_OWNERSHIP = Subject("GCS storage PVC", "PVC", is_announced=False)
 
 
 def foreign_claim(seen: Seen) -> Blocked | None:

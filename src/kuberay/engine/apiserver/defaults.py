@@ -51,14 +51,16 @@ def _pod_template(spec: Object) -> None:
     ):
         spec.setdefault(key, value)
     spec.setdefault("securityContext", {})
+    if account := spec.get("serviceAccountName"):
+        spec.setdefault("serviceAccount", account)
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind, ()):
-            _container(container)
+            _container(container, is_on_host=bool(spec.get("hostNetwork")))
     for volume in spec.get("volumes", ()):
         _volume(volume)
 
 
-def _container(container: Object) -> None:
+def _container(container: Object, *, is_on_host: bool) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     image = container.get("image", "").rpartition("/")[2]
@@ -66,7 +68,11 @@ def _container(container: Object) -> None:
     container.setdefault("imagePullPolicy", "Always" if is_latest else "IfNotPresent")
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
+        if is_on_host and "containerPort" in port:
+            port.setdefault("hostPort", port["containerPort"])
     for variable in container.get("env", ()):
+        if variable.get("value") == "":
+            del variable["value"]
         _field_reference(variable.get("valueFrom", {}))
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
@@ -78,9 +84,19 @@ def _resources(resources: Object) -> None:
     """Quantities in their canonical text; a limit without a request is also the request."""
     for kind in ("limits", "requests"):
         if kind in resources:
-            resources[kind] = {name: _canonical(value) for name, value in resources[kind].items()}
+            resources[kind] = {name: _amount(value) for name, value in resources[kind].items()}
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def _amount(value: Any) -> Any:
+    """A quantity as it is stored; there is no less of anything than a thousandth."""
+    text = _canonical(value)
+    try:
+        smallest = quantity.parse("1m")
+        return "1m" if quantity.ZERO < quantity.parse(text) < smallest else text
+    except ValueError:
+        return value
 
 
 def _canonical(value: Any) -> Any:

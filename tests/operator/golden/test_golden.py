@@ -1,0 +1,99 @@
+"""From KubeRay's manifests our operator makes what KubeRay's own made: whole objects, events and status compared.
+
+Played on the embedded API server and on a real one. What differs on purpose stands in `comparison.ACCEPTED`; what
+cannot be played yet stands in `NOT_YET`, by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
+from kuberay.engine.loops import GarbageCollector, Namespaces
+from kuberay.kube.client import Client
+from kuberay.kube.http import HttpTransport
+from kuberay.kube.kubeconfig import load
+from tests.operator.golden.comparison import shown, unexpected
+from tests.operator.golden.normal_form import expanded
+from tests.operator.golden.records import UPSTREAM, Case, cases
+from tests.operator.golden.stage import Stage
+
+if TYPE_CHECKING:
+    from tests.control_plane import ControlPlane
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not UPSTREAM.exists(), reason="KubeRay's records (../shared/upstream) are not on this machine"),
+]
+
+_BATCH_SCHEDULERS = "batch schedulers are not there yet"
+_MTLS = "certificates for mutual TLS are not there yet"
+_HISTORY = "the history server's collector is not there yet"
+_POLICIES = "network policies are not there yet"
+
+NOT_YET: dict[str, str] = {
+    "history-collector-owner-labels": _HISTORY,
+    "kai-without-queue": _BATCH_SCHEDULERS,
+    "mtls-certificates-not-ready": _MTLS,
+    "mtls-with-autoscaler": _MTLS,
+    "network-policy-default": _POLICIES,
+    "network-policy-ingress-rules-in-egress-mode": _POLICIES,
+    "network-policy-job-label-without-owner": _POLICIES,
+    "network-policy-worker-rules": _POLICIES,
+    "ray-cluster.network-policy-deny-all": _POLICIES,
+    "ray-cluster.volcano-scheduler": _BATCH_SCHEDULERS,
+    "ray-cluster.yunikorn-scheduler": _BATCH_SCHEDULERS,
+    "scheduler-plugins-gang": _BATCH_SCHEDULERS,
+    "volcano-autoscaler-counts-minimum": _BATCH_SCHEDULERS,
+    "volcano-legacy-flag": _BATCH_SCHEDULERS,
+    "volcano-network-topology": _BATCH_SCHEDULERS,
+    "volcano-plain": _BATCH_SCHEDULERS,
+    "workload-aware-autoscaler": _BATCH_SCHEDULERS,
+    "workload-aware-gang": _BATCH_SCHEDULERS,
+    "yunikorn-plain": _BATCH_SCHEDULERS,
+}
+"""Cases that ask for what is not built, each with what that is."""
+
+PLAYED = [case for case in cases() if case.name not in NOT_YET]
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
+def played(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Our records of all cases, by name."""
+    if request.param == "embedded":
+        return {"is_embedded": True, **asyncio.run(_on_embedded(PLAYED))}
+    return {"is_embedded": False, **asyncio.run(_on_kubernetes(request.getfixturevalue("kubernetes"), PLAYED))}
+
+
+async def _on_embedded(cases: list[Case]) -> dict[str, Any]:
+    client = Client(InProcessTransport(ApiServer(MemoryStorage())))
+    loops = [asyncio.create_task(loop.run()) for loop in (GarbageCollector(client), Namespaces(client))]
+    try:
+        return await Stage(client).play(cases)
+    finally:
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+
+
+async def _on_kubernetes(plane: ControlPlane, cases: list[Case]) -> dict[str, Any]:
+    client = Client(HttpTransport(load(plane.kubeconfig)))
+    try:
+        return await Stage(client).play(cases)
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("case", PLAYED, ids=lambda case: case.name)
+def test_is_as_kuberay_made_it(played: dict[str, Any], case: Case) -> None:
+    ours = played[case.name]
+    assert "trouble" not in ours, ours["trouble"]
+    found = unexpected(case.name, expanded(case.record), ours, is_embedded=played["is_embedded"])
+    assert not found, f"{len(found)} differences\n{shown(found)}"
+
+
+def test_every_case_that_is_left_out_is_there() -> None:
+    assert NOT_YET.keys() <= {case.name for case in cases()}
