@@ -114,6 +114,7 @@ ACCEPTED = {
     "metadata.generateName": "a head with a fixed name needs none",
     "metadata.annotations.ray.io/upgrade-strategy-recreate-hash": "opaque",
     "metadata.annotations.ray.io/kuberay-version": "our version",
+    "metadata.annotations.ray.io/made-from": "so that a user can be told which changes wait for new Pods",
     "spec.containers[0].env[FQ_RAY_IP]": "on the head: it can be reached at its own address",
     "spec.containers[0].env[RAY_USAGE_STATS_EXTRA_TAGS].value": "our version",
     "spec.initContainers[wait-gcs-ready].args[0]": "a check that does not import Ray",
@@ -174,6 +175,8 @@ def is_accepted(difference: Difference) -> bool:
         return True  # "my-head" was taken for a generated name, and `--head` in the command with it
     if difference.path == "spec.containers[0].env[FQ_RAY_IP]":
         return difference.golden is None and difference.ours == {"name": "FQ_RAY_IP", "value": "127.0.0.1"}
+    if difference.path == "metadata.annotations" and difference.golden is None:
+        return set(difference.ours) == {"ray.io/made-from"}
     return difference.path in ACCEPTED
 
 

@@ -82,17 +82,17 @@ class TestMetadata:
         assert head()["metadata"]["ownerReferences"] == [owner]
         assert worker()["metadata"]["ownerReferences"] == [owner]
 
-    def test_a_head_tells_what_it_was_made_from_and_a_worker_does_not(self) -> None:
+    def test_only_a_head_tells_by_whom_and_from_which_revision_it_was_made(self) -> None:
         annotations = head(version="v9")["metadata"]["annotations"]
         assert annotations["ray.io/ft-enabled"] == "false"
         assert annotations["ray.io/kuberay-version"] == "v9"
         assert len(annotations["ray.io/upgrade-strategy-recreate-hash"]) == 32
-        assert "annotations" not in worker()["metadata"]
+        assert list(worker()["metadata"]["annotations"]) == ["ray.io/made-from"]
 
     def test_annotations_and_finalizers_of_the_template_are_kept(self) -> None:
         metadata = {"annotations": {"c": "d"}, "finalizers": ["example.com/hold"]}
         built = worker(cluster(groups=[group(template=template("ray-worker", metadata=metadata))]))
-        assert built["metadata"]["annotations"] == {"c": "d"}
+        assert built["metadata"]["annotations"]["c"] == "d"
         assert built["metadata"]["finalizers"] == ["example.com/hold"]
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kuberay.api.gates import FeatureGates, Gate
-from kuberay.build import autoscaler
+from kuberay.build import autoscaler, labels
 from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
 from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
 from kuberay.engine.loops import GarbageCollector, Namespaces
 from kuberay.kube.client import Client, Retry
 from kuberay.kube.election import Elector
-from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, ROLES
+from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, PODS, ROLES
 from kuberay.kube.transport import Request
 from kuberay.operator import rights
 from tests.build.clusters import cluster, group, template
@@ -54,8 +54,10 @@ async def everything(world: World) -> None:
     )
     await world.apply("disk", **claim)
     await world.apply("redis", gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
-    for name in ("all", "disk", "redis"):
+    await world.apply("adopted", upgradeStrategy={"type": "Recreate"})
+    for name in ("all", "disk", "redis", "adopted"):
         await world.ready(1, name)
+    await adopt_head(world, "adopted")
     await world.patch({"spec": {"headGroupSpec": {"ingressOptions": {"host": "a.example"}}}}, "all")
     claim["gcsFaultToleranceOptions"]["storage"] = {"deletionPolicy": "Retain"}
     await world.patch({"spec": claim}, "disk")
@@ -69,6 +71,18 @@ async def everything(world: World) -> None:
         return bool((await world.client.list(JOBS, namespace=world.namespace)).items)
 
     await world.becomes(has_job)
+
+
+async def adopt_head(world: World, name: str) -> None:
+    """Let a head look as if another operator had made it, and wait until it is taken over."""
+    foreign = {"metadata": {"annotations": {labels.KUBERAY_VERSION: "v1.3.2"}}}
+    await world.client.patch(PODS, f"{name}-head", foreign, namespace=world.namespace)
+
+    async def is_adopted() -> bool:
+        (head,) = await world.pods("head", of=name)
+        return head.metadata.annotations[labels.KUBERAY_VERSION] != "v1.3.2"
+
+    await world.becomes(is_adopted)
 
 
 async def on_openshift(world: World) -> None:

@@ -75,3 +75,21 @@ async def test_a_head_of_another_operator_is_adopted_without_a_restart(api: Clie
             await world.scale(2)
             await world.ready(2)
         assert before < await uids(world)
+
+
+async def test_without_it_a_change_waits_and_is_named_until_the_pods_are_replaced(world: World) -> None:
+    await world.apply()
+    await world.ready(1)
+    before = await uids(world)
+    await world.patch({"spec": {"workerGroupSpecs": [group(template=template("ray-worker", image="new"))]}})
+    found = await world.condition("SpecChangesPending")
+    assert found.message.startswith("spec.workerGroupSpecs[0].template.spec.containers[0].image: ")
+    assert await uids(world) == before
+    (worker,) = await world.pods("worker")
+    await world.delete(PODS, worker.name)
+
+    async def is_told_no_more() -> bool:
+        return "SpecChangesPending" not in [each.type for each in (await world.cluster()).status.conditions]
+
+    await world.becomes(is_told_no_more)
+    await world.ready(1)

@@ -23,7 +23,7 @@ DEADLINE_SECONDS = 300
 
 _RESOURCES = {"cpu": "200m", "memory": "256Mi"}
 _GUIDE = "https://docs.ray.io/en/master/cluster/kubernetes/user-guides/kuberay-gcs-ft.html"
-_DROPPED_ANNOTATIONS = (labels.RECREATE_HASH, labels.KUBERAY_VERSION)
+_DROPPED_ANNOTATIONS = (labels.RECREATE_HASH, labels.KUBERAY_VERSION, labels.MADE_FROM)
 # It waits for a certificate that names the head's address; a Job has none.
 _DROPPED_INIT_CONTAINER = "wait-for-tls-ip-san"
 

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kuberay.api.templates import mapping, text
-from kuberay.build import auth, autoscaler, container, fault_tolerance, labels, names, probes, start_command, wait_gcs
+from kuberay.build import (
+    auth,
+    autoscaler,
+    container,
+    fault_tolerance,
+    labels,
+    names,
+    origin,
+    probes,
+    start_command,
+    wait_gcs,
+)
 from kuberay.build.ownership import owner_reference as owner_reference
 from kuberay.build.revision import revision
 from kuberay.kube import quantity
@@ -75,6 +86,7 @@ def head(cluster: RayCluster, options: BuildOptions) -> PodTemplate:
     annotations[labels.FT_ENABLED] = "true" if cluster.is_fault_tolerant else "false"
     annotations[labels.RECREATE_HASH] = revision(cluster.spec)
     annotations[labels.KUBERAY_VERSION] = options.version
+    annotations[labels.MADE_FROM] = origin.of_head(cluster.spec)
     params = _start_params(cluster, group, names.HEAD, options)
     spec = template["spec"]
     if cluster.spec.is_autoscaling:
@@ -98,6 +110,7 @@ def worker(cluster: RayCluster, group: WorkerGroupSpec, options: BuildOptions) -
     """The Pods of a worker group."""
     template, metadata = _template(cluster, group, names.WORKER, group.group_name, options)
     metadata["generateName"] = names.worker_generate_name(cluster, group)
+    metadata["annotations"][labels.MADE_FROM] = origin.of_worker(group)
     if options.init_container_injection:
         host = names.head_address(cluster, options.cluster_domain)
         waiting = wait_gcs.container(template["spec"]["containers"][0], host, gcs_port(cluster), options)

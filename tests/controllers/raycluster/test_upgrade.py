@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kuberay import __version__
+from kuberay.api.meta import find_condition
 from kuberay.build.revision import revision
 from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.plan import Delete, Patch
@@ -22,11 +23,13 @@ from tests.controllers.raycluster.situations import (
     plan,
     pod,
     seen,
+    with_status,
 )
 
 if TYPE_CHECKING:
     from kuberay.api.core import Pod
     from kuberay.api.v1 import RayCluster
+    from kuberay.controllers.raycluster.observe import Seen
 
 HASH = "ray.io/upgrade-strategy-recreate-hash"
 VERSION = "ray.io/kuberay-version"
@@ -100,6 +103,62 @@ class TestWhatIsNoChange:
     def test_a_cluster_that_is_being_suspended_is_not_recreated(self) -> None:
         rc = recreating(groups=with_image("ray:2"), suspend=True, status=holding("RayClusterSuspended"))
         assert not plan(seen(rc, made_from(OLD))).actions
+
+
+class TestWithoutIt:
+    """Running Pods stay as they are, and the user is told which fields wait."""
+
+    @staticmethod
+    def situation(before: RayCluster, now: RayCluster) -> Seen:
+        """The Pods of a cluster as it was before its spec changed."""
+        old = grown_up(after(seen(before), plan(seen(before))))
+        return seen(now, *old.pods)
+
+    @staticmethod
+    def waiting(situation: Seen) -> str | None:
+        status = with_status(situation.cluster, plan(situation)).status
+        found = find_condition(status.conditions, "SpecChangesPending")
+        return None if found is None else found.message
+
+    def test_the_fields_that_wait_are_named(self) -> None:
+        before = cluster(rayVersion="2.51.0", groups=with_image("ray:1"))
+        found = self.situation(before, cluster(rayVersion="2.52.0", groups=with_image("ray:2")))
+        message = self.waiting(found) or ""
+        assert message.startswith("spec.rayVersion, spec.workerGroupSpecs[0].template.spec.containers[0].image: ")
+        assert "upgradeStrategy" in message
+        assert not plan(found).actions
+
+    def test_what_takes_effect_at_once_does_not_wait(self) -> None:
+        before = cluster(groups=[group(replicas=1)], autoscalerOptions={"idleTimeoutSeconds": 1})
+        tolerant = template("ray-worker", pod={"tolerations": [{"operator": "Exists"}]})
+        now = cluster(
+            groups=[group(replicas=1, maxReplicas=9, template=tolerant)], autoscalerOptions={"idleTimeoutSeconds": 2}
+        )
+        assert self.waiting(self.situation(before, now)) is None
+
+    def test_a_worker_that_is_already_new_does_not_wait(self) -> None:
+        old, new = cluster(groups=with_image("ray:1")), cluster(groups=with_image("ray:2"))
+        mixed = self.situation(old, new)
+        fresh = self.situation(new, new)
+        assert self.waiting(seen(new, *mixed.heads, *fresh.workers)) is None
+        assert self.waiting(seen(new, *mixed.heads, *mixed.workers)) is not None
+
+    def test_pods_that_do_not_tell_what_they_were_made_from_are_not_asked(self) -> None:
+        assert self.waiting(seen(cluster(groups=with_image("ray:2")), head(), pod("a"))) is None
+
+    def test_what_cannot_be_read_tells_nothing(self) -> None:
+        for text in ("{", "[]", "null"):
+            assert self.waiting(seen(cluster(), annotated({"ray.io/made-from": text}), pod("a"))) is None
+
+    def test_with_recreate_nothing_waits(self) -> None:
+        assert self.waiting(self.situation(OLD, NEW)) is None
+
+    def test_many_fields_are_cut_short(self) -> None:
+        names = [f"c{number}" for number in range(30)]
+        before = cluster(groups=[group(template={"spec": {"containers": [{"name": each} for each in names]}})])
+        later = [{"name": each, "image": "x"} for each in names]
+        now = cluster(groups=[group(template={"spec": {"containers": later}})])
+        assert " and 10 more: " in (self.waiting(self.situation(before, now)) or "")
 
 
 class TestAHeadOfAnotherOperator:

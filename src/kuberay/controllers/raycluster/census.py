@@ -6,6 +6,7 @@ them for that: those that run, are ready and stay are only counted, and the othe
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ class Workers:
     """Those that run, are ready, and have no reason to go by themselves."""
     others: tuple[Pod, ...] = ()
     """Those that are starting, broken or leaving."""
+    origins: frozenset[str] = frozenset()
+    """What those that are not leaving were made from, see `kuberay.build.origin`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class _Flock:
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
         self._heads: dict[str, Pod] = {}
-        self._groups: dict[str, tuple[dict[str, Pod], dict[str, Pod]]] = {}
+        self._groups: dict[str, _Group] = {}
 
     def add(self, pod: Pod) -> None:
         self.pods[pod.name] = pod
@@ -110,25 +113,48 @@ class _Flock:
         if kind == names.HEAD:
             self._heads[pod.name] = pod
         elif kind == names.WORKER:
-            steady, others = self._groups.setdefault(pod.metadata.labels.get(labels.GROUP, ""), ({}, {}))
-            (steady if _is_steady(pod) else others)[pod.name] = pod
+            self._groups.setdefault(pod.metadata.labels.get(labels.GROUP, ""), _Group()).add(pod)
 
     def remove(self, pod: Pod) -> None:
         self.pods.pop(pod.name, None)
         self._heads.pop(pod.name, None)
         group = pod.metadata.labels.get(labels.GROUP, "")
         if group in self._groups:
-            for kept in self._groups[group]:
-                kept.pop(pod.name, None)
-            if not any(self._groups[group]):
+            self._groups[group].remove(pod)
+            if self._groups[group].is_empty:
                 del self._groups[group]
 
     def snapshot(self) -> Flock:
-        groups = {
-            name: Workers(tuple(steady.values()), tuple(others.values()))
-            for name, (steady, others) in self._groups.items()
-        }
+        groups = {name: group.snapshot() for name, group in self._groups.items()}
         return Flock(tuple(self.pods.values()), tuple(self._heads.values()), groups)
+
+
+class _Group:
+    """The worker Pods of one group while they change."""
+
+    def __init__(self) -> None:
+        self._steady: dict[str, Pod] = {}
+        self._others: dict[str, Pod] = {}
+        self._origins: Counter[str] = Counter()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._steady and not self._others
+
+    def add(self, pod: Pod) -> None:
+        (self._steady if _is_steady(pod) else self._others)[pod.name] = pod
+        if not pod.is_leaving:
+            self._origins[_origin(pod)] += 1
+
+    def remove(self, pod: Pod) -> None:
+        known = self._steady.pop(pod.name, None) or self._others.pop(pod.name, None)
+        if known is not None and not known.is_leaving:
+            self._origins[_origin(known)] -= 1
+            if not self._origins[_origin(known)]:
+                del self._origins[_origin(known)]
+
+    def snapshot(self) -> Workers:
+        return Workers(tuple(self._steady.values()), tuple(self._others.values()), frozenset(self._origins))
 
 
 def _is_steady(pod: Pod) -> bool:
@@ -137,6 +163,10 @@ def _is_steady(pod: Pod) -> bool:
 
 def _node_type(pod: Pod) -> str:
     return pod.metadata.labels.get(labels.NODE_TYPE, "")
+
+
+def _origin(pod: Pod) -> str:
+    return pod.metadata.annotations.get(labels.MADE_FROM, "")
 
 
 def _owner(pod: Pod) -> str:

@@ -31,10 +31,12 @@ from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.observe import (
     BY_CLUSTER,
     BY_OWNER,
+    Origins,
     Seen,
     cluster_index,
     cluster_value,
     observe,
+    origins,
     owner_index,
 )
 from kuberay.kube.controller import Controller, Result, itself, owner
@@ -105,6 +107,13 @@ class _Memory:
     is_namespace_closing: bool = False
     confirmed_at: str = ""
     """The version of the cluster at which its Pods were last known to be as cached."""
+    _origins: tuple[int | None, Origins] | None = None
+
+    def origins_of(self, cluster: RayCluster) -> Origins:
+        """What its Pods would be made from now; worked out once for each generation."""
+        if self._origins is None or self._origins[0] != cluster.metadata.generation:
+            self._origins = (cluster.metadata.generation, origins(cluster))
+        return self._origins[1]
 
 
 class RayClusterController:
@@ -240,6 +249,7 @@ class RayClusterController:
             cluster,
             self._census,
             self.services,
+            known_origins=memory.origins_of(cluster),
             stores=self.children,
             stand_ins=memory.stand_ins,
             jobs=self.jobs,

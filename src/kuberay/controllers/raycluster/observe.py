@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kuberay.build import labels, names
+from kuberay.build import labels, names, origin
 from kuberay.build.fault_tolerance import claim_name
 from kuberay.controllers.raycluster.census import flock
 from kuberay.controllers.raycluster.children import child_names
@@ -25,6 +25,22 @@ if TYPE_CHECKING:
 
 BY_OWNER = "owner"
 BY_CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """What the Pods of a cluster would be made from now, see `kuberay.build.origin`."""
+
+    head: str
+    workers: tuple[str, ...]
+    """In the order of the groups."""
+
+
+def origins(cluster: RayCluster) -> Origins:
+    """It follows from the spec alone."""
+    return Origins(
+        origin.of_head(cluster.spec), tuple(origin.of_worker(group) for group in cluster.spec.worker_group_specs)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +68,8 @@ class Seen:
     reported: frozenset[str] = frozenset()
     """The uids of strangers that users were told about."""
 
+    known_origins: Origins | None = None
+    """What Pods would be made from now, by whoever knows it already."""
     counted: Flock | None = None
     """The same Pods, sorted, by whoever has sorted them already."""
 
@@ -59,6 +77,11 @@ class Seen:
     def flock(self) -> Flock:
         """The Pods, sorted by what decisions want to know of them."""
         return self.counted if self.counted is not None else flock(self.pods)
+
+    @cached_property
+    def origins(self) -> Origins:
+        """What Pods would be made from now."""
+        return self.known_origins if self.known_origins is not None else origins(self.cluster)
 
     @property
     def heads(self) -> tuple[Pod, ...]:
@@ -98,6 +121,7 @@ def observe(
     pods: Census,
     services: Store[Service],
     *,
+    known_origins: Origins | None = None,
     stores: Mapping[Resource, Store[Any]] | None = None,
     stand_ins: frozenset[tuple[Resource, str]] = frozenset(),
     jobs: Store[Job] | None = None,
@@ -119,6 +143,7 @@ def observe(
         cluster=cluster,
         pods=counted.pods,
         counted=counted,
+        known_origins=known_origins,
         strangers=pods.strangers(cluster.namespace, cluster.name, uid),
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
         claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,

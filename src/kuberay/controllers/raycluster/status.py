@@ -16,7 +16,7 @@ from kuberay.controllers.conditions import Conditions
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.merging import merge_patch_between
 from kuberay.controllers.plan import PatchStatus
-from kuberay.controllers.raycluster import resources, scaling
+from kuberay.controllers.raycluster import resources, scaling, upgrade
 from kuberay.controllers.raycluster.health import is_running_and_ready
 from kuberay.kube import quantity
 
@@ -33,6 +33,8 @@ PROVISIONED = "RayClusterProvisioned"
 REDIS_CLEANUP = "RedisCleanup"
 """Of a cluster that is being deleted: whether what it has stored in Redis is being removed, or why not yet."""
 REPLICA_FAILURE = "ReplicaFailure"
+SPEC_PENDING = "SpecChangesPending"
+"""True while running Pods were made from an older spec, and keep it until they are replaced. Absent otherwise."""
 SUSPENDED = "RayClusterSuspended"
 SUSPENDING = "RayClusterSuspending"
 
@@ -41,6 +43,7 @@ SUSPENDED_STATE = "suspended"
 
 # Somebody may be waiting for these; the other conditions follow Pods, and Pods come in flocks.
 _URGENT = (BLOCKED, REDIS_CLEANUP, REPLICA_FAILURE, SUSPENDED, SUSPENDING)
+_MOST_PATHS = 20
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
@@ -150,6 +153,12 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
             message = "RayCluster Pods are being provisioned for first time"
             conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", message)
 
+    waiting = upgrade.waiting_fields(seen)
+    if waiting:
+        conditions.set(SPEC_PENDING, True, "PodsOfOlderSpec", _waiting_message(waiting))
+    else:
+        conditions.remove(SPEC_PENDING)
+
     # A blocked cluster is neither suspended nor resumed.
     if blocked is not None:
         conditions.set(BLOCKED, True, blocked.reason, blocked.message)
@@ -166,6 +175,14 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
     else:
         conditions.set(SUSPENDED, False, SUSPENDED)
         conditions.set(SUSPENDING, bool(seen.cluster.spec.suspend), SUSPENDING)
+
+
+def _waiting_message(paths: list[str]) -> str:
+    listed = ", ".join(paths[:_MOST_PATHS])
+    more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
+    return (
+        f"{listed}{more}: running Pods keep the old value until they are deleted, or upgradeStrategy.type is Recreate"
+    )
 
 
 # Which failure a status tells when there are several: the one that the others wait for.

@@ -1,4 +1,5 @@
-"""The upgrade strategy Recreate: when a spec changes, all Pods of its cluster go and are made anew.
+"""Changes of a spec that running Pods do not have: with the strategy Recreate all Pods go and are made anew, and
+without it the user is told which fields wait.
 
 The head Pod carries a name for the spec that it was made from. One that another operator, or another version of this
 one, has made may carry a name that we would not give: it is believed to be up to date, and renamed.
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kuberay.build import labels
+from kuberay.build import labels, origin
 from kuberay.build.revision import revision
 from kuberay.controllers.plan import ANY_POD, Delete, Patch, Subject
+from kuberay.controllers.raycluster.census import Workers
 from kuberay.kube.resources import PODS
 
 if TYPE_CHECKING:
@@ -34,6 +36,28 @@ def is_outdated(seen: Seen, options: ControllerOptions) -> bool:
         return False
     made_from = head.metadata.annotations.get(labels.RECREATE_HASH, "")
     return made_from not in ("", revision(seen.cluster.spec))
+
+
+def waiting_fields(seen: Seen) -> list[str]:
+    """The fields that have changed since Pods were made which still run, by their paths.
+
+    Pods that do not tell what they were made from are not asked.
+    """
+    strategy = seen.cluster.spec.upgrade_strategy
+    if strategy is not None and strategy.type == "Recreate":
+        return []
+    wanted = seen.origins
+    paths = [
+        f"spec.{path}"
+        for head in seen.heads
+        if not head.is_leaving
+        for path in origin.changed(head.metadata.annotations.get(labels.MADE_FROM, ""), wanted.head)
+    ]
+    for index, group in enumerate(seen.cluster.spec.worker_group_specs):
+        made_from = seen.flock.groups.get(group.group_name, Workers()).origins
+        found = {path for each in made_from for path in origin.changed(each, wanted.workers[index])}
+        paths += [f"spec.workerGroupSpecs[{index}].{path}" for path in sorted(found)]
+    return paths
 
 
 def rename(seen: Seen, options: ControllerOptions) -> Patch | None:

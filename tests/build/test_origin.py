@@ -1,0 +1,64 @@
+"""What Pods are made from, field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kuberay.build import origin
+from tests.build.clusters import cluster, group, template
+
+
+def head(**fields: Any) -> str:
+    return origin.of_head(cluster(**fields).spec)
+
+
+def worker(**fields: Any) -> str:
+    return origin.of_worker(cluster(groups=[group(**fields)]).spec.worker_group_specs[0])
+
+
+class TestAHead:
+    @pytest.mark.parametrize(
+        ("fields", "path"),
+        [
+            ({"rayVersion": "2.53.0"}, "rayVersion"),
+            ({"enableInTreeAutoscaling": True}, "enableInTreeAutoscaling"),
+            ({"head": {"template": template("other")}}, "headGroupSpec.template.spec.containers[0].name"),
+            ({"head": {"rayStartParams": {"port": "1"}}}, "headGroupSpec.rayStartParams"),
+            ({"autoscalerOptions": {"image": "x"}}, "autoscalerOptions"),
+        ],
+    )
+    def test_a_field_of_its_own_or_of_the_whole_cluster_counts(self, fields: dict[str, Any], path: str) -> None:
+        assert origin.changed(head(), head(**fields)) == [path]
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"groups": []},
+            {"suspend": False},
+            {"upgradeStrategy": {"type": "None"}},
+            {"head": {"template": template("ray-head"), "enableIngress": True}},
+            {"autoscalerOptions": {"upscalingMode": "Default", "idleTimeoutSeconds": 5}},
+        ],
+    )
+    def test_what_takes_effect_without_a_new_pod_does_not(self, fields: dict[str, Any]) -> None:
+        assert origin.changed(head(), head(**fields)) == []
+
+
+class TestAWorker:
+    def test_every_part_of_a_container_is_a_field(self) -> None:
+        given = template("ray-worker", image="new", env=[{"name": "A", "value": "1"}])
+        assert origin.changed(worker(), worker(template=given)) == [
+            "template.spec.containers[0].env",
+            "template.spec.containers[0].image",
+        ]
+
+    def test_its_number_and_its_bounds_do_not_count(self) -> None:
+        assert worker() == worker(replicas=5, minReplicas=2, maxReplicas=7, priority=1, idleTimeoutSeconds=9)
+
+    def test_an_empty_field_is_as_good_as_none(self) -> None:
+        assert worker() == worker(rayStartParams={}, labels={})
+
+    def test_values_are_not_written_out(self) -> None:
+        assert "hunter2" not in worker(template=template("w", env=[{"name": "PASSWORD", "value": "hunter2"}]))
