@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "raycluster.yaml"
+AUTOSCALER = ROOT / "examples" / "autoscaler.yaml"
 BIN = Path(sys.executable).parent
 
 
@@ -50,9 +51,9 @@ class Laptop:
         """An object, or a list of them, as kubectl reads it."""
         return orjson.loads(self.kubectl("get", *arguments, "-o", "json"))
 
-    def pods(self, group: str = "") -> list[dict[str, Any]]:
-        """The Pods of the example that are not on their way out."""
-        selector = f"ray.io/cluster=example{f',ray.io/group={group}' if group else ''}"
+    def pods(self, group: str = "", cluster: str = "example") -> list[dict[str, Any]]:
+        """The Pods of a cluster that are not on their way out."""
+        selector = f"ray.io/cluster={cluster}{f',ray.io/group={group}' if group else ''}"
         items = self.get("pods", "-l", selector)["items"]
         return [pod for pod in items if not pod["metadata"].get("deletionTimestamp")]
 
@@ -73,9 +74,9 @@ class Laptop:
 
     @property
     def dashboard(self) -> str:
-        """Where the example's dashboard is reached."""
-        addresses = orjson.loads((self.folder / "addresses.json").read_bytes())
-        return str(addresses["default/example"])
+        """Where the dashboard of the one cluster is reached."""
+        [address] = orjson.loads((self.folder / "addresses.json").read_bytes()).values()
+        return str(address)
 
 
 def run_on_every_node(dashboard: str) -> set[str]:
@@ -87,11 +88,15 @@ def run_on_every_node(dashboard: str) -> set[str]:
         "tasks = [where.options(scheduling_strategy=On(n['NodeID'], soft=False)).remote() for n in alive]; "
         "print('ran on', *sorted(ray.get(tasks, timeout=90)))"
     )
-    submit = [str(BIN / "ray"), "job", "submit", f"--address={dashboard}", "--", "python", "-c", script]
-    output = _run(submit, timeout=180).stdout
-    found = re.search(r"ran on (.+)", output)
-    assert found, output
+    found = re.search(r"ran on (.+)", submit(dashboard, script))
+    assert found
     return set(found[1].split())
+
+
+def submit(dashboard: str, script: str) -> str:
+    """What a Ray job of this Python code prints, with what `ray job submit` says around it."""
+    command = [str(BIN / "ray"), "job", "submit", f"--address={dashboard}", "--", "python", "-c", script]
+    return _run(command, timeout=180).stdout
 
 
 def processes_below(pid: int) -> set[int]:

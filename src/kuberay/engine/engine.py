@@ -20,6 +20,7 @@ import structlog
 import uvloop
 
 from kuberay.engine.apiserver import ApiServer, InProcessTransport, SqliteStorage, User, certificates, credentials
+from kuberay.engine.apiserver.credentials import ServiceAccounts
 from kuberay.engine.apiserver.http import HttpFront
 from kuberay.engine.crds import register_crds
 from kuberay.engine.dashboards import Dashboards
@@ -90,12 +91,14 @@ async def _run(folder: DataFolder, listener: socket.socket, ready: Callable[[], 
         stack.push_async_callback(helper.close)
         streams = _Streams()
         server = ApiServer(storage, streams=streams)
-        front = await _serve(server, folder, listener, helper)
+        front, accounts = await _serve(server, folder, listener, helper)
         stack.push_async_callback(front.stop)
-        await _run_parts(server, streams, helper, folder, ready, stop)
+        await _run_parts(server, streams, helper, accounts, folder, ready, stop)
 
 
-async def _serve(server: ApiServer, folder: DataFolder, listener: socket.socket, helper: Helper) -> HttpFront:
+async def _serve(
+    server: ApiServer, folder: DataFolder, listener: socket.socket, helper: Helper
+) -> tuple[HttpFront, ServiceAccounts]:
     """Answer on loopback, for this machine, and on the bridge, for Pods."""
     pod_side = str(helper.gateway)
     trusted = certificates.ensure(folder.credentials, addresses=[pod_side])
@@ -106,15 +109,17 @@ async def _serve(server: ApiServer, folder: DataFolder, listener: socket.socket,
     await front.serve(listener)
     await front.serve(await helper.listen(pod_side, POD_SIDE_PORT))
     address = f"https://127.0.0.1:{listener.getsockname()[1]}"
-    config = credentials.kubeconfig(server=address, authority=trusted.authority.read_bytes(), token=token)
+    authority = trusted.authority.read_bytes()
+    config = credentials.kubeconfig(server=address, authority=authority, token=token)
     credentials.write_kubeconfig(folder.kubeconfig, config)
-    return front
+    return front, ServiceAccounts(tokens, authority)
 
 
 async def _run_parts(
     server: ApiServer,
     streams: _Streams,
     helper: Helper,
+    accounts: ServiceAccounts,
     folder: DataFolder,
     ready: Callable[[], None],
     stop: asyncio.Event,
@@ -123,7 +128,13 @@ async def _run_parts(
         return Client(InProcessTransport(server, user=User(f"system:kuberay:{name}")), user_agent=f"kuberay-{name}")
 
     await register_crds(client("crds"))
-    node = NodeAgent(client("node"), helper, folder.pods, api_address=(str(helper.gateway), POD_SIDE_PORT))
+    node = NodeAgent(
+        client("node"),
+        helper,
+        folder.pods,
+        api_address=(str(helper.gateway), POD_SIDE_PORT),
+        account_files=accounts.files,
+    )
     streams.node = node
     loops = (
         GarbageCollector(client("garbage-collector")),

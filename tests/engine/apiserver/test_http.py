@@ -18,7 +18,14 @@ import yaml
 from cryptography import x509
 
 from kuberay.engine.apiserver import ADMIN, certificates
-from kuberay.engine.apiserver.credentials import Tokens, ensure_token, kubeconfig, new_token, write_kubeconfig
+from kuberay.engine.apiserver.credentials import (
+    ServiceAccounts,
+    Tokens,
+    ensure_token,
+    kubeconfig,
+    new_token,
+    write_kubeconfig,
+)
 from kuberay.engine.apiserver.http import HttpFront
 from kuberay.kube.errors import BadRequest
 from tests.engine.apiserver.api import CONFIG_MAPS, PODS, Api, config_map, pod
@@ -228,3 +235,16 @@ class TestKubeconfig:
         assert len(token) >= 32
         assert ensure_token(tmp_path / "token") == token
         assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+
+
+class TestServiceAccounts:
+    def test_each_has_a_token_of_its_own_that_names_it(self) -> None:
+        tokens = Tokens()
+        accounts = ServiceAccounts(tokens, authority=b"PEM")
+        files = accounts.files("ml", "robot")
+        user = tokens.user_of(f"Bearer {files['token'].decode()}")
+        assert user is not None
+        assert user.name == "system:serviceaccount:ml:robot"
+        assert (files["ca.crt"], files["namespace"]) == (b"PEM", b"ml")
+        assert accounts.files("ml", "robot") == files
+        assert accounts.files("other", "robot")["token"] != files["token"]

@@ -153,7 +153,14 @@ class Cluster:
 
     def _new_agent(self) -> NodeAgent:
         ray = images.RayEnvironment(Path(sys.prefix), "2.60.0")
-        return NodeAgent(self.client, self.helper, self.folder, ray=ray, stop_seconds=1)
+        return NodeAgent(
+            self.client,
+            self.helper,
+            self.folder,
+            ray=ray,
+            stop_seconds=1,
+            account_files=lambda namespace, account: {"token": f"{account} of {namespace}".encode()},
+        )
 
     async def run(self, name: str, script: str = IDLE, **spec: Any) -> dict[str, Any]:
         """Create a Pod with one container that runs a line of shell. Parts of the container go by `container`."""

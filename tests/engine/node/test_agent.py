@@ -145,6 +145,19 @@ class TestWhatAContainerSees:
         pod = await cluster.until("p", lambda pod: state(pod).get("waiting", {}).get("message"))
         assert state(pod)["waiting"] == {"reason": "ContainerCreating", "message": message}
 
+    async def test_a_pod_that_runs_as_somebody_has_that_accounts_credentials(self, cluster: Cluster) -> None:
+        show = "cat /var/run/secrets/kubernetes.io/serviceaccount/token 2> /dev/null || echo none"
+        await cluster.run("somebody", show, restartPolicy="Never", serviceAccountName="robot")
+        await cluster.run("nobody", show, restartPolicy="Never")
+        await cluster.run(
+            "neither", show, restartPolicy="Never", serviceAccountName="robot", automountServiceAccountToken=False
+        )
+        for name in ("somebody", "nobody", "neither"):
+            await cluster.until(name, phase("Succeeded"))
+        assert await cluster.logs("somebody") == "robot of default"
+        assert await cluster.logs("nobody") == "none\n"
+        assert await cluster.logs("neither") == "none\n"
+
     async def test_two_containers_share_the_network_and_their_volumes_but_not_tmp(self, cluster: Cluster) -> None:
         serve = "import socket; s = socket.create_server(('127.0.0.1', 8000)); s.accept()[0].sendall(b'hi')"
         call = (

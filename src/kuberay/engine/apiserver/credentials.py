@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from kuberay.engine.apiserver.certificates import write_private
+from kuberay.engine.apiserver.server import User
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from kuberay.engine.apiserver.server import User
 
 _SHORTEST = 32
 
@@ -55,6 +54,27 @@ def ensure_token(path: Path) -> str:
     token = new_token()
     write_private(path, token.encode())
     return token
+
+
+class ServiceAccounts:
+    """The credentials of Pods: a token for each account that one of them runs as, good for as long as the server runs.
+
+    Who has a token may do everything here; the user's name tells who did it.
+    """
+
+    def __init__(self, tokens: Tokens, authority: bytes) -> None:
+        self._tokens = tokens
+        self._authority = authority
+        self._issued: dict[tuple[str, str], str] = {}
+
+    def files(self, namespace: str, account: str) -> dict[str, bytes]:
+        """What a Pod finds below `/var/run/secrets/kubernetes.io/serviceaccount`."""
+        token = self._issued.get((namespace, account))
+        if token is None:
+            token = self._issued[namespace, account] = new_token()
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+            self._tokens.add(token, User(f"system:serviceaccount:{namespace}:{account}", groups))
+        return {"token": token.encode(), "ca.crt": self._authority, "namespace": namespace.encode()}
 
 
 def kubeconfig(*, server: str, authority: bytes, token: str, name: str = "kuberay-local") -> dict[str, Any]:

@@ -55,6 +55,7 @@ class NodeAgent:
 
     :param folder: where Pods keep volumes and logs; readable by the engine's user alone.
     :param stop_seconds: how long containers have to finish when the node stops.
+    :param account_files: the credentials of a service account, by namespace and name.
     :param api_address: where Pods find the API server (`KUBERNETES_SERVICE_HOST` and port); the engine listens there.
     """
 
@@ -67,6 +68,7 @@ class NodeAgent:
         name: str = NODE_NAME,
         ray: RayEnvironment | None = None,
         api_address: tuple[str, int] = ("", 443),
+        account_files: Callable[[str, str], Mapping[str, bytes]] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
@@ -88,6 +90,7 @@ class NodeAgent:
             turns=asyncio.Semaphore(max(4, 2 * (os.cpu_count() or 1))),
             service_host=api_address[0],
             service_port=api_address[1],
+            account_files=account_files,
         )
         self._directory = CachedDirectory()
         self._pods: Store[Object] = Store()

@@ -12,7 +12,7 @@ from kuberay.kube.resources import CONFIG_MAPS, SECRETS
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -41,6 +41,8 @@ class NodeContext:
     """How many containers may be busy starting at once."""
     service_host: str = ""
     service_port: int = 443
+    account_files: Callable[[str, str], Mapping[str, bytes]] | None = None
+    """The credentials of a service account, by namespace and name; without it Pods get none."""
     cpu: Quantity = field(default_factory=machine.cpu)
     memory: Quantity = field(default_factory=machine.memory)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kuberay.engine.node.pod import Object
 
 _LONGEST_HOSTNAME = 63
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 class SandboxFailed(Exception):
@@ -123,7 +125,20 @@ class PodSandbox:
         for path, content in contents.items():
             files[path] = folder / Path(path).name
             files[path].write_text(content)
-        return files
+        return files | self._write_account()
+
+    def _write_account(self) -> dict[str, Path]:
+        """The credentials of a Pod that runs as somebody. One that names no account has no business with the API."""
+        spec = self._pod["spec"]
+        account = spec.get("serviceAccountName")
+        if not account or spec.get("automountServiceAccountToken") is False or self._node.account_files is None:
+            return {}
+        folder = self.folder.path / "account"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, content in self._node.account_files(self._pod["metadata"]["namespace"], account).items():
+            with open(folder / name, "wb", opener=_for_owner_only) as file:
+                file.write(content)
+        return {_ACCOUNT: folder}
 
     def _tell(self) -> None:
         """Say once what is different here from what the Pod asks for."""
@@ -134,3 +149,7 @@ class PodSandbox:
                 self._node.recorder.record(self._pod, NORMAL, "ImageNotPulled", self._node.ray.notice(image))
         for difference in unavailable.differences(self._pod):
             self._node.recorder.record(self._pod, WARNING, "NotAvailable", difference)
+
+
+def _for_owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
