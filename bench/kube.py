@@ -25,6 +25,7 @@ from aiohttp import web
 from tests import control_plane
 
 from bench import Figures
+from bench.follow.pods import NAMESPACE, event, pod, pod_to_create
 from kuberay.api.core import Pod
 from kuberay.kube import request
 from kuberay.kube.client import Client
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 GO = Path(__file__).parent / "go"
 IN_FLIGHT = 16
-NAMESPACE = "bench"
 PARTS = ("queue", "idle", "canned", "server", "creates")
 
 
@@ -189,16 +189,19 @@ def measure_creates(figures: Figures, kubeconfig: str, go: Path | None, count: i
     for number in range(rounds):  # alternating, so that a busy machine slows both
         ours.append(uvloop.run(create(kubeconfig, f"ours-{number}", count)))
         if go is not None:
-            theirs.append(float(run_go(go, "creates", kubeconfig, f"theirs-{number}", str(count), str(IN_FLIGHT))))
-    rate = statistics.median(ours)
+            arguments = ("creates", kubeconfig, f"theirs-{number}", str(count), str(IN_FLIGHT))
+            theirs.append(orjson.loads(run_go(go, *arguments)))
+    rate = statistics.median(each["rate"] for each in ours)
     figures.add(f"creates, {IN_FLIGHT} in flight", rate, "/s", compared=f"median of {rounds} rounds of {count} Pods")
+    other_cost = f"client-go {min(each['us'] for each in theirs):.0f} us" if theirs else ""
+    figures.add("CPU a create", min(each["us"] for each in ours), "us", compared=other_cost)
     if theirs:
-        other = statistics.median(theirs)
+        other = statistics.median(each["rate"] for each in theirs)
         compared = f"client-go {other:.0f}/s, median of {rounds} alternating rounds"
         figures.add("client-go's rate over ours", other / rate, "x", limit=1 / 0.9, compared=compared)
 
 
-async def create(kubeconfig: str, prefix: str, count: int, *, settings: int = 27) -> float:
+async def create(kubeconfig: str, prefix: str, count: int, *, settings: int = 27) -> dict[str, float]:
     async with connected(kubeconfig) as client:
         names = iter(range(count))
 
@@ -208,11 +211,14 @@ async def create(kubeconfig: str, prefix: str, count: int, *, settings: int = 27
                     PODS, orjson.dumps(pod_to_create(f"{prefix}-{number}", settings)), namespace=NAMESPACE, type=Pod
                 )
 
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as group:
             for _ in range(IN_FLIGHT):
                 group.create_task(work())
-        return count / (time.perf_counter() - began)
+        return {
+            "rate": count / (time.perf_counter() - began),
+            "us": (time.process_time() - used) / count * 1e6,
+        }
 
 
 def measure_informers(figures: Figures, kubeconfig: str, go: Path | None, pods: int, updates: int) -> None:
@@ -315,89 +321,6 @@ def build_go() -> Path | None:
 
 def run_go(go: Path, *arguments: str) -> str:
     return subprocess.run([str(go), *arguments], check=True, capture_output=True, text=True, timeout=300).stdout
-
-
-# What is measured with: Pods as an operator makes them and a kubelet reports them.
-
-
-def pod_to_create(name: str, settings: int = 27) -> dict[str, Any]:
-    """A worker Pod of 5 kB, or one with fewer settings."""
-    environment = [{"name": f"RAY_SETTING_{n}", "value": f"value-of-setting-{n}-" + "x" * 62} for n in range(settings)]
-    resources = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}
-    container = {
-        "name": "ray-worker",
-        "image": "registry.example.com/team/ray:2.60.0-py311-gpu",
-        "command": ["/bin/bash", "-c", "--"],
-        "args": ["ulimit -n 65536; ray start --address=head-svc.bench.svc:6379 --block --num-cpus=4 " + "y" * 200],
-        "env": environment,
-        "resources": {"requests": resources, "limits": resources},
-        "livenessProbe": {"exec": {"command": ["bash", "-c", "wget -T 2 -q -O- http://localhost:52365/api/healthz"]}},
-        "volumeMounts": [{"name": f"volume-{n}", "mountPath": f"/mnt/volume-{n}"} for n in range(6)],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": NAMESPACE,
-            "labels": {
-                "ray.io/cluster": "training",
-                "ray.io/group": "gpu-workers",
-                "ray.io/node-type": "worker",
-                "app.kubernetes.io/name": "kuberay",
-                "app.kubernetes.io/created-by": "kuberay-operator",
-            },
-            "annotations": {"ray.io/ft-enabled": "false"},
-            "ownerReferences": [
-                {
-                    "apiVersion": "ray.io/v1",
-                    "kind": "RayCluster",
-                    "name": "training",
-                    "uid": "8c4a6c34-6a5b-4b0e-9d2e-1f6a3f0c1d2e",
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
-        "spec": {
-            "containers": [container],
-            "volumes": [{"name": f"volume-{n}", "emptyDir": {"medium": "Memory"}} for n in range(6)],
-            "restartPolicy": "Always",
-            "nodeSelector": {"node.kubernetes.io/instance-type": "g5.12xlarge"},
-        },
-    }
-
-
-def pod(number: int, *, version: int, restarts: int = 0) -> dict[str, Any]:
-    """The same as it is stored and reported: 6 kB."""
-    name = f"training-gpu-workers-worker-{number:05d}"
-    obj = pod_to_create(name)
-    when = "2026-01-01T00:00:00Z"
-    obj["metadata"] |= {
-        "uid": f"00000000-0000-4000-8000-{number:012d}",
-        "resourceVersion": str(version),
-        "creationTimestamp": when,
-        "managedFields": [{"manager": "kuberay-operator", "operation": "Update", "fieldsV1": {"f:spec": {"f:x": {}}}}],
-    }
-    obj["spec"]["nodeName"] = f"ip-10-0-{number % 250}-{number % 200}.ec2.internal"
-    running = {"running": {"startedAt": when}}
-    obj["status"] = {
-        "phase": "Running",
-        "podIP": f"10.1.{number // 250}.{number % 250}",
-        "startTime": when,
-        "conditions": [
-            {"type": kind, "status": "True", "lastTransitionTime": when}
-            for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-        ],
-        "containerStatuses": [
-            {"name": "ray-worker", "ready": True, "restartCount": restarts, "state": running, "lastState": {}}
-        ],
-    }
-    return obj
-
-
-def event(kind: str, obj: dict[str, Any]) -> bytes:
-    return orjson.dumps({"type": kind, "object": obj}) + b"\n"
 
 
 if __name__ == "__main__":

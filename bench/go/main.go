@@ -1,6 +1,6 @@
 // What a bare client-go program does on the same server, for bench/kube.py to compare with.
 //
-//	creates KUBECONFIG PREFIX COUNT IN_FLIGHT   creates Pods and prints how many a second
+//	creates KUBECONFIG PREFIX COUNT IN_FLIGHT   creates Pods and prints how fast, and at what cost
 //	informer KUBECONFIG protobuf|json           follows all Pods until one called "end" comes; prints what that cost
 package main
 
@@ -49,7 +49,7 @@ func creates(config *rest.Config, prefix string, count, inFlight int) {
 	client := kubernetes.NewForConfigOrDie(config).CoreV1().Pods(namespace)
 	var next atomic.Int64
 	var workers sync.WaitGroup
-	began := time.Now()
+	began, used := time.Now(), cpu()
 	for range inFlight {
 		workers.Go(func() {
 			for i := next.Add(1); i <= int64(count); i = next.Add(1) {
@@ -59,7 +59,9 @@ func creates(config *rest.Config, prefix string, count, inFlight int) {
 		})
 	}
 	workers.Wait()
-	fmt.Printf("%.1f\n", float64(count)/time.Since(began).Seconds())
+	check(json.NewEncoder(os.Stdout).Encode(map[string]float64{
+		"rate": float64(count) / time.Since(began).Seconds(), "us": (cpu() - used) / float64(count) * 1e6,
+	}))
 }
 
 func informer(config *rest.Config) {
