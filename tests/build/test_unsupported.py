@@ -11,7 +11,6 @@ from tests.build.clusters import cluster, group
 
 ASKED: dict[str, dict[str, Any]] = {
     "spec.tlsOptions": {"tlsOptions": {"enabled": True}},
-    "spec.networkPolicy": {"networkPolicy": {}},
     "spec.historyServerOptions": {"historyServerOptions": {}},
 }
 

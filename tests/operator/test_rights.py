@@ -65,6 +65,11 @@ async def everything(world: World) -> None:
         old = await world.uid(ROLES, "all")
         await world.delete(ROLES, "all")
         await world.is_replaced(ROLES, "all", old or "")
+    await world.apply("closed", networkPolicy={})
+    await world.ready(1, "closed")
+    for policy in ({"mode": "DenyAllIngress"}, None):
+        await world.patch({"spec": {"networkPolicy": policy}}, "closed")
+        await world.has_event("UpdatedNetworkPolicy" if policy else "DeletedNetworkPolicy")
     await world.delete(RAY_CLUSTERS, "redis")
 
     async def has_job() -> bool:

@@ -20,3 +20,10 @@ class Ingress(_Slim, frozen=True, kw_only=True):
 
     metadata: Metadata = Metadata()
     spec: dict[str, Any] = {}
+
+
+class NetworkPolicy(_Slim, frozen=True, kw_only=True):
+    """A NetworkPolicy, with what it says: it is brought back when somebody changes it."""
+
+    metadata: Metadata = Metadata()
+    spec: dict[str, Any] = {}

@@ -123,6 +123,14 @@ def redis_cleanup_job(cluster: RayCluster) -> str:
     return check_label(f"{cluster.name}-{REDIS_CLEANUP}")
 
 
+def head_network_policy(cluster: RayCluster) -> str:
+    return f"{cluster.name}-head"
+
+
+def worker_network_policy(cluster: RayCluster, group: str) -> str:
+    return f"{cluster.name}-workers-{group}"
+
+
 def gcs_claim(cluster: RayCluster) -> str:
     """The volume claim of a head that keeps its state itself. Never shortened."""
     return f"{cluster.name}-gcs-pvc"

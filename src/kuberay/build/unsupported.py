@@ -28,7 +28,5 @@ def _asked_for(cluster: RayCluster) -> Iterator[tuple[str, str]]:
     spec = cluster.spec
     if spec.tls_options is not None and spec.tls_options.enabled:
         yield "spec.tlsOptions", "mutual TLS"
-    if spec.network_policy is not None:
-        yield "spec.networkPolicy", "a network policy"
     if spec.history_server_options is not None:
         yield "spec.historyServerOptions", "the history server's collector"

@@ -61,5 +61,9 @@ def _sentence(kind: str, group: list[Action], explanation: str) -> str:
     else:
         listed = ", ".join(names[:_MOST_NAMES])
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        text = f"{start} {len(names)} {noun}s: {listed}{more}"
+        text = f"{start} {len(names)} {_plural(noun)}: {listed}{more}"
     return f"{text}; {explanation}" if explanation else text
+
+
+def _plural(noun: str) -> str:
+    return f"{noun[:-1]}ies" if noun.endswith("cy") else f"{noun}s"

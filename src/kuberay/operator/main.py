@@ -13,6 +13,8 @@ import structlog
 
 from kuberay import __version__
 from kuberay.api.gates import Gate
+from kuberay.controllers.networkpolicy import controller as networkpolicy
+from kuberay.controllers.networkpolicy.controller import NetworkPolicyController
 from kuberay.controllers.raycluster.controller import REPORTER, RayClusterController
 from kuberay.kube.election import LeaseLost
 from kuberay.kube.metrics import Metrics
@@ -78,6 +80,18 @@ class Operator:
             )
             for namespace in settings.watch_namespaces or (None,)
         ]
+        self._policy_recorder = Recorder(client, networkpolicy.REPORTER)
+        self._policy_controllers = [
+            NetworkPolicyController(
+                client,
+                self._policy_recorder,
+                settings.controllers,
+                namespace=namespace,
+                workers=settings.reconcile_concurrency,
+            )
+            for namespace in settings.watch_namespaces or (None,)
+            if Gate.RAY_CLUSTER_NETWORK_POLICY in settings.controllers.gates
+        ]
         if leadership is not None:
             self._metrics.follow_leadership(LEASE, lambda: leadership.holds)
         if settings.cluster_metrics:
@@ -88,10 +102,15 @@ class Operator:
         """Whether this process may write."""
         return self._leadership is None or self._leadership.holds
 
+    @property
+    def _all_controllers(self) -> list[RayClusterController | NetworkPolicyController]:
+        return [*self.controllers, *self._policy_controllers]
+
     def not_ready(self) -> list[str]:
         """What the operator still waits for. A standby whose caches are filled is ready: it could take over."""
-        waiting = [] if all(each.is_synced for each in self.controllers) else ["caches are being filled"]
-        return waiting + [problem for each in self.controllers for problem in each.problems]
+        controllers = self._all_controllers
+        waiting = [] if all(each.is_synced for each in controllers) else ["caches are being filled"]
+        return waiting + [problem for each in controllers for problem in each.problems]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then finish what is under way and return.
@@ -144,11 +163,13 @@ class Operator:
 
     async def _work(self, stop: asyncio.Event, turn: Callable[[], Awaitable[str]] | None = None) -> None:
         async with asyncio.TaskGroup() as group:
-            recording = group.create_task(self._recorder.run())
-            working = [group.create_task(each.run(stop, turn=turn)) for each in self.controllers]
+            recorders = (self._recorder, self._policy_recorder)
+            recording = [group.create_task(recorder.run()) for recorder in recorders]
+            working = [group.create_task(each.run(stop, turn=turn)) for each in self._all_controllers]
             await asyncio.wait(working)
-            self._recorder.stop()
-            _, late = await asyncio.wait((recording,), timeout=_LAST_EVENTS)
+            for recorder in recorders:
+                recorder.stop()
+            _, late = await asyncio.wait(recording, timeout=_LAST_EVENTS)
             for task in late:
                 task.cancel()
 

@@ -45,6 +45,9 @@ USED = (
     Right("route.openshift.io", "routes", (*_FOLLOW, *_MAKE), "the same on OpenShift"),
     Right("batch", "jobs", (*_FOLLOW, *_MAKE), "the removal of what a deleted cluster left in Redis"),
     Right(_CORE, "persistentvolumeclaims", (*_FOLLOW, *_MAKE, "patch"), "state that heads keep on disk"),
+    Right(
+        "networking.k8s.io", "networkpolicies", (*_FOLLOW, *_MAKE, "patch", "delete"), "clusters that shall be closed"
+    ),
     Right("events.k8s.io", "events", ("create", "patch"), "what was done, and what went wrong"),
 )
 """What the operator itself does in the namespaces it works in."""

@@ -193,9 +193,10 @@ def _told(event: Json) -> Iterator[tuple[str, str]]:
     """What an event tells: under which reason, and its note in the singular for each thing it names."""
     key = " ".join(event[part] for part in ("type", "reason", "action", "regarding", "reporter"))
     note = event["note"]
-    several = re.fullmatch(r"(\w+) \d+ (.+)s: (.+)", note)
+    several = re.fullmatch(r"(\w+) \d+ (.+?)(ie)?s: (.+)", note)
     if several:
-        verb, noun, names = several.groups()
+        verb, noun, ending, names = several.groups()
+        noun += "y" if ending else ""
         note = "\n".join(f"{verb} {noun} {name}" for name in names.split(", "))
     yield key, note
 

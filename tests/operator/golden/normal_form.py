@@ -84,9 +84,6 @@ def normal(namespace: str, objects: list[Json], clusters: list[Json], events: li
     for word, replacement in words.items():
         text = text.replace(word, replacement)
     text = _GENERATED.sub(r"\1-<rand>", _TIME.sub('"<time>"', text))
-    for head in heads:  # a fixed name, where KubeRay generates one
-        text = text.replace(f'"{head}"', f'"{head}-<rand>"') if f'"ray.io/identifier": "{head}"' not in text else text
-        text = re.sub(rf"default/{re.escape(head)}(?=[\";,. ])", f"default/{head}-<rand>", text)
     found: Json = json.loads(text)
     return {
         "objects": sorted(map(_object, found["objects"]), key=_place),
@@ -107,7 +104,7 @@ def normal(namespace: str, objects: list[Json], clusters: list[Json], events: li
                 "type": each["type"],
                 "reason": each["reason"],
                 "action": each["action"],
-                "note": each["note"],
+                "note": _note(each["note"], heads),
                 "regarding": f"{each['regarding']['kind']}/{each['regarding']['name']}",
                 "reporter": each["reportingController"],
             }
@@ -158,6 +155,13 @@ def _object(obj: Json) -> Json:
         case "Secret":
             kept["data"] = dict.fromkeys(kept.get("data", {}), "<random>")
     return kept
+
+
+def _note(note: str, heads: list[str]) -> str:
+    """A note with the name that KubeRay would have generated for a head."""
+    for head in heads if re.search(r"\bPods?\b", note) else ():
+        note = re.sub(rf"default/{re.escape(head)}(?=$|[;:,. ])", f"default/{head}-<rand>", note)
+    return note
 
 
 def _status(status: Json, ports: set[str], heads: list[str]) -> Json:

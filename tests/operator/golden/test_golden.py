@@ -32,18 +32,12 @@ pytestmark = [
 _BATCH_SCHEDULERS = "batch schedulers are not there yet"
 _MTLS = "certificates for mutual TLS are not there yet"
 _HISTORY = "the history server's collector is not there yet"
-_POLICIES = "network policies are not there yet"
 
 NOT_YET: dict[str, str] = {
     "history-collector-owner-labels": _HISTORY,
     "kai-without-queue": _BATCH_SCHEDULERS,
     "mtls-certificates-not-ready": _MTLS,
     "mtls-with-autoscaler": _MTLS,
-    "network-policy-default": _POLICIES,
-    "network-policy-ingress-rules-in-egress-mode": _POLICIES,
-    "network-policy-job-label-without-owner": _POLICIES,
-    "network-policy-worker-rules": _POLICIES,
-    "ray-cluster.network-policy-deny-all": _POLICIES,
     "ray-cluster.volcano-scheduler": _BATCH_SCHEDULERS,
     "ray-cluster.yunikorn-scheduler": _BATCH_SCHEDULERS,
     "scheduler-plugins-gang": _BATCH_SCHEDULERS,

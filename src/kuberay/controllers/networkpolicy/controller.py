@@ -1,0 +1,163 @@
+"""NetworkPolicies from watch to write; see `raycluster.controller`, of which this is the small sister."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kuberay.api.partial import NetworkPolicy
+from kuberay.api.v1 import RayCluster
+from kuberay.build import labels
+from kuberay.build.network_policy import policies
+from kuberay.controllers import failures
+from kuberay.controllers.act import Actor, Cache
+from kuberay.controllers.announce import announcements
+from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.controllers.networkpolicy.decide import decide
+from kuberay.controllers.raycluster.observe import cluster_value
+from kuberay.kube.controller import Controller, Result, itself, owner
+from kuberay.kube.informer import Informer
+from kuberay.kube.queue import Queue
+from kuberay.kube.recorder import Regarding
+from kuberay.kube.resources import NETWORK_POLICIES
+from kuberay.kube.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from kuberay.controllers.failures import Failure
+    from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.plan import EmitEvent
+    from kuberay.kube.client import Client
+    from kuberay.kube.identity import Key
+    from kuberay.kube.recorder import Recorder
+
+NAME = "networkpolicy"
+REPORTER = "networkpolicy-controller"
+
+_BY_CLUSTER = "cluster"
+
+
+@dataclass(slots=True)
+class _Memory:
+    uid: str
+    failures: dict[str, Failure] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+
+class NetworkPolicyController:
+    """Keeps the NetworkPolicies of the RayClusters of one namespace, or of all.
+
+    :param now: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: Recorder,
+        options: ControllerOptions,
+        *,
+        namespace: str | None = None,
+        workers: int = 1,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._recorder = recorder
+        self._now = now
+        self._memory: dict[Key, _Memory] = {}
+        self._clusters: Store[RayCluster] = Store()
+        self._policies: Store[NetworkPolicy] = Store({_BY_CLUSTER: _cluster_index})
+        self._informers: list[Informer[Any]] = [
+            Informer(client, RAY_CLUSTERS, self._clusters, type=RayCluster, namespace=namespace),
+            Informer(client, NETWORK_POLICIES, self._policies, type=NetworkPolicy, namespace=namespace),
+        ]
+        caches = {NETWORK_POLICIES: Cache(self._policies, NetworkPolicy)}
+        self._actor = Actor(client, caches, concurrency=options.concurrency)
+        self._controller: Controller[Key] = Controller(NAME, Queue(), self.reconcile, workers=workers)
+        self._controller.watches(self._clusters, itself, when=_is_news)
+        self._controller.watches(self._policies, owner("RayCluster", "ray.io"))
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything there was at the start is known."""
+        return all(informer.store.is_synced for informer in self._informers)
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps the caches from following the server, if anything."""
+        return [informer.problem for informer in self._informers if informer.problem is not None]
+
+    async def run(self, stop: asyncio.Event, *, turn: Callable[[], Awaitable[str]] | None = None) -> None:
+        """Work until told to stop; then finish what is under way.
+
+        :param turn: waits until this process may write, and tells what version it must know of before it does.
+        """
+        async with asyncio.TaskGroup() as group:
+            following = [group.create_task(informer.run()) for informer in self._informers]
+            stopping = group.create_task(stop.wait())
+            synced = group.create_task(self._synced(turn))
+            await asyncio.wait((stopping, synced), return_when=asyncio.FIRST_COMPLETED)
+            if synced.done():
+                working = group.create_task(self._controller.run())
+                await stopping
+                self._controller.stop()
+                await working
+            synced.cancel()
+            for task in following:
+                task.cancel()
+
+    async def _synced(self, turn: Callable[[], Awaitable[str]] | None) -> None:
+        for informer in self._informers:
+            await informer.synced()
+        if turn is not None:
+            version = await turn()
+            await asyncio.gather(*(informer.reach(version) for informer in self._informers))
+
+    async def reconcile(self, key: Key) -> Result | None:
+        """One pass: look, decide, act."""
+        cluster = self._clusters.get(key.namespace, key.name)
+        if cluster is None:
+            self._memory.pop(key, None)
+            return None
+        uid = cluster.metadata.uid or ""
+        memory = self._memory.get(key)
+        if memory is None or memory.uid != uid:
+            memory = self._memory[key] = _Memory(uid)
+        plan = decide(cluster, self._found(cluster), memory.failures, self._now())
+        outcome = await self._actor.run(plan.stages, uid)
+        unresolved = plan.held | ({action.scope for action in plan.actions} - outcome.tried)
+        memory.failures = failures.after(
+            memory.failures,
+            unresolved,
+            outcome.refusals,
+            generation=cluster.metadata.generation or 0,
+            now=self._now(),
+        )
+        self._emit(cluster, (*announcements(outcome), *(each for each in plan.events if each.once not in memory.told)))
+        memory.told |= {event.once for event in plan.events}
+        if outcome.interruption is not None:
+            raise outcome.interruption
+        return Result(requeue_after=plan.look_again if outcome.is_empty else 0.0)
+
+    def _found(self, cluster: RayCluster) -> list[NetworkPolicy]:
+        labelled = self._policies.by(_BY_CLUSTER, cluster_value(cluster.namespace, cluster.name))
+        wanted = (self._policies.get(cluster.namespace, each["metadata"]["name"]) for each in policies(cluster))
+        return [*labelled, *(policy for policy in wanted if policy is not None)]
+
+    def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
+        for event in events:
+            self._recorder.event(
+                Regarding.of(cluster, RAY_CLUSTERS), event.type, event.reason, event.action, event.note
+            )
+
+
+def _cluster_index(policy: NetworkPolicy) -> tuple[str, ...]:
+    name = policy.metadata.labels.get(labels.CLUSTER)
+    return (cluster_value(policy.metadata.namespace, name),) if name else ()
+
+
+def _is_news(old: RayCluster | None, new: RayCluster | None) -> bool:
+    if old is None or new is None:
+        return True
+    return old.metadata.generation != new.metadata.generation or old.metadata.uid != new.metadata.uid
