@@ -60,5 +60,9 @@ class TestAWorker:
     def test_an_empty_field_is_as_good_as_none(self) -> None:
         assert worker() == worker(rayStartParams={}, labels={})
 
+    def test_what_the_server_fills_in_is_no_change(self) -> None:
+        assert worker() == worker(numOfHosts=1)
+        assert origin.changed(worker(), worker(numOfHosts=2)) == ["numOfHosts"]
+
     def test_values_are_not_written_out(self) -> None:
         assert "hunter2" not in worker(template=template("w", env=[{"name": "PASSWORD", "value": "hunter2"}]))

@@ -64,7 +64,8 @@ def changed(before: str, after: str) -> list[str]:
 
 def _group(group: Json) -> Iterator[tuple[str, Any]]:
     for name in _IN_PODS:
-        if group.get(name):
+        # One host is what no number means, and what an API server fills in.
+        if group.get(name) and (name, group[name]) != ("numOfHosts", 1):
             yield name, group[name]
     template = group.get("template") or {}
     if template.get("metadata"):

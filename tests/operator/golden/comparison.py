@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kuberay.build.labels import MADE_FROM
 from tests.build.golden import Difference, differences
 
 if TYPE_CHECKING:
@@ -52,6 +53,16 @@ ACCEPTED = (
     Accepted(_HEAD + r"metadata\.generateName", "a head has a fixed name, so that two cannot exist"),
     Accepted(_HEAD + r"metadata\.annotations\.ray\.io/upgrade-strategy-recreate-hash", "opaque"),
     Accepted(_HEAD + r"metadata\.annotations\.ray\.io/kuberay-version", "our version"),
+    Accepted(
+        r"Pod \S+ metadata\.annotations(\.ray\.io/made-from)?",
+        "Pods tell what they were made from, so that a user can be told which changes wait for new ones",
+        when=lambda each, _: each.golden is None and (isinstance(each.ours, str) or set(each.ours) == {MADE_FROM}),
+    ),
+    Accepted(
+        _RAY + r"status\.conditions\.SpecChangesPending",
+        "the status names the changes that wait for new Pods",
+        case="upgrade-(none|unset)-new-image",
+    ),
     Accepted(
         r".*env\[FQ_RAY_IP\]", "a head can be reached at its own address", when=lambda each, _: each.golden is None
     ),
