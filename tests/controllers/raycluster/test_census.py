@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.raycluster.census import Census, Flock, flock
 from kuberay.controllers.raycluster.decide import decide
-from kuberay.controllers.raycluster.observe import observe
+from kuberay.controllers.raycluster.observe import BY_OWNER, observe, owner_index
 from kuberay.kube.store import Store
 from tests.build.clusters import group
 from tests.controllers.raycluster.situations import (
@@ -101,7 +101,7 @@ def test_a_pod_that_changes_in_a_large_cluster_costs_little() -> None:
     store: Store[Pod] = Store()
     store.replaced([versioned(each, 2) for each in situation.pods], "2")
     census = Census(store)
-    services: Store[Service] = Store()
+    services: Store[Service] = Store({BY_OWNER: owner_index})
     services.replaced([service()], "2")
     costs = []
     for number in range(5):

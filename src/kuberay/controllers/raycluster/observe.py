@@ -148,7 +148,7 @@ def observe(
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
         claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,
         cleanup_jobs=tuple(jobs.by(BY_OWNER, uid)) if jobs is not None else (),
-        children=_children(cluster, {**(stores or {}), SERVICES: services}),
+        children=_children(cluster, {**(stores or {}), SERVICES: services}) | _headless(cluster, services),
         stand_ins=stand_ins,
         is_namespace_closing=is_namespace_closing,
         failures=failures,
@@ -163,6 +163,14 @@ def _children(cluster: RayCluster, stores: Mapping[Resource, Store[Any]]) -> dic
         if child is not None:
             found[resource, name] = child
     return found
+
+
+def _headless(cluster: RayCluster, services: Store[Service]) -> dict[tuple[Resource, str], Service]:
+    """The Service of workers' hosts, under whatever name: that has changed over time, its label has not."""
+    for service in services.by(BY_OWNER, cluster.metadata.uid or ""):
+        if labels.HEADLESS_SERVICE in service.metadata.labels:
+            return {(SERVICES, names.headless_service(cluster)): service}
+    return {}
 
 
 def _is_head_service(service: Service, cluster: RayCluster) -> bool:

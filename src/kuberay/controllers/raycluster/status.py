@@ -166,15 +166,21 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
     conditions.remove(BLOCKED)
     if was_suspending:
         if not seen.pods:
-            conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", "RayCluster has been suspended")
-            conditions.set(SUSPENDED, True, SUSPENDED)
-            conditions.set(SUSPENDING, False, SUSPENDING)
+            _set_suspended(conditions)
     elif was_suspended:
         if seen.cluster.spec.suspend is False:
             conditions.set(SUSPENDED, False, SUSPENDED)
+    elif seen.cluster.spec.suspend and not seen.pods:
+        _set_suspended(conditions)
     else:
         conditions.set(SUSPENDED, False, SUSPENDED)
         conditions.set(SUSPENDING, bool(seen.cluster.spec.suspend), SUSPENDING)
+
+
+def _set_suspended(conditions: Conditions) -> None:
+    conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", "RayCluster has been suspended")
+    conditions.set(SUSPENDED, True, SUSPENDED)
+    conditions.set(SUSPENDING, False, SUSPENDING)
 
 
 def _waiting_message(paths: list[str]) -> str:
