@@ -47,15 +47,16 @@ class TestFields:
             "why": "the cluster has no head Pod",
         }
 
-    def test_the_object_of_a_reconcile_is_named_as_controller_runtime_names_it(self) -> None:
+    @pytest.mark.parametrize("controller", ["raycluster", "networkpolicy"])
+    def test_the_object_of_a_reconcile_is_named_as_controller_runtime_names_it(self, controller: str) -> None:
         stream = io.StringIO()
         configure(stream=stream)
-        with structlog.contextvars.bound_contextvars(controller="raycluster", object="ns/rc", reconcile_id="r-1"):
+        with structlog.contextvars.bound_contextvars(controller=controller, object="ns/rc", reconcile_id="r-1"):
             structlog.get_logger("k").info("created", name="rc-head")
         [line] = lines(stream)
         assert line["RayCluster"] == {"name": "rc", "namespace": "ns"}
         assert (line["namespace"], line["name"], line["target"]) == ("ns", "rc", "rc-head")
-        assert (line["controller"], line["reconcileID"]) == ("raycluster", "r-1")
+        assert (line["controller"], line["reconcileID"]) == (controller, "r-1")
         assert "object" not in line
 
     def test_a_failure_brings_its_trace(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LARGEST = 500 * 2**20
 _FILES = 10
 _OLDEST = 30 * 86400.0
-_KINDS = {"raycluster": "RayCluster"}
+_KINDS = {"raycluster": "RayCluster", "networkpolicy": "RayCluster"}
 """Which kind a controller works on; its objects are logged under that name."""
 
 
