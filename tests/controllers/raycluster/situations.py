@@ -21,6 +21,7 @@ from kuberay.api.core import (
     ServicePort,
     Terminated,
 )
+from kuberay.api.partial import Ingress, PartialObject
 from kuberay.api.v1 import RayCluster, RayClusterStatus
 from kuberay.build import names
 from kuberay.controllers.options import ControllerOptions
@@ -29,7 +30,7 @@ from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.observe import Seen
 from kuberay.controllers.raycluster.status import timestamp
 from kuberay.kube.patches import merge_patch
-from kuberay.kube.resources import SERVICES
+from kuberay.kube.resources import INGRESSES, PODS, SERVICES
 from tests.build.clusters import cluster as build_cluster
 from tests.build.clusters import group
 
@@ -146,13 +147,24 @@ def after(situation: Seen, done: Plan, now: float = NOW) -> Seen:
         for each in situation.pods
     ]
     head_service = situation.head_service
+    children = dict(situation.children)
     for each in done.actions:
         if isinstance(each, Create):
-            if each.resource == SERVICES:
+            if each.resource == SERVICES and each.name == names.head_service(situation.cluster):
                 head_service = stored(msgspec.json.decode(each.body, type=Service), now)
-            else:
+            elif each.resource == PODS:
                 pods.append(stored(msgspec.json.decode(each.body, type=Pod), now))
-    return replace(situation, cluster=with_status(situation.cluster, done), pods=tuple(pods), head_service=head_service)
+            else:
+                kind: Any = Ingress if each.resource == INGRESSES else PartialObject
+                children[each.resource, each.name] = stored(msgspec.json.decode(each.body, type=kind), now)
+    return replace(
+        situation,
+        cluster=with_status(situation.cluster, done),
+        pods=tuple(pods),
+        counted=None,
+        head_service=head_service,
+        children=children,
+    )
 
 
 def with_status(rc: RayCluster, done: Plan) -> RayCluster:

@@ -21,8 +21,10 @@ from tests.controllers.raycluster.situations import (
     NOW,
     OPTIONS,
     OWNER,
+    after,
     cluster,
     creates,
+    grown_up,
     head,
     holding,
     plan,
@@ -261,3 +263,17 @@ def test_a_settled_cluster_with_everything_needs_nothing() -> None:
     )
     children: dict[Any, Any] = {**there(*RIGHTS, (SECRETS, "rc")), (SERVICES, "rc-serve-svc"): service()}
     assert not plan(seen(rc, head(), pod("w"), children=children), OPTIONS).actions
+
+
+def test_acting_on_a_plan_leaves_nothing_to_decide() -> None:
+    rc = cluster(
+        enableInTreeAutoscaling=True,
+        authOptions={"mode": "token"},
+        head={"template": template("ray-head"), "enableIngress": True},
+        groups=[group(replicas=2, numOfHosts=2)],
+        metadata={"annotations": {"ray.io/enable-serve-service": "true"}},
+    )
+    situation = seen(rc, head_service=None)
+    for _ in range(4):
+        situation = grown_up(after(situation, plan(situation)))
+    assert plan(situation).is_empty

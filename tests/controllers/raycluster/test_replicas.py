@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -220,6 +221,8 @@ def test_acting_on_a_plan_leaves_whole_replicas_and_nothing_to_do(one: Seen) -> 
     live = [each for each in one.of_group("tpu") if not each.is_leaving]
     wanted = one.cluster.spec.worker_group_specs[0].replicas or 0
     assert len(live) == 2 * wanted
+    named = Counter(each.metadata.labels.get("ray.io/worker-group-replica-name", "") for each in live)
+    assert all(count == 2 if name else count % 2 == 0 for name, count in named.items())
 
 
 @given(situations())

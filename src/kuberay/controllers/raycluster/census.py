@@ -30,6 +30,8 @@ class Workers:
     """Those that are starting, broken or leaving."""
     origins: frozenset[str] = frozenset()
     """What those that are not leaving were made from, see `kuberay.build.origin`."""
+    hosts: Mapping[str, int] = field(default_factory=dict)
+    """How many steady ones each replica has, by its name; under no name those without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,25 +138,39 @@ class _Group:
         self._steady: dict[str, Pod] = {}
         self._others: dict[str, Pod] = {}
         self._origins: Counter[str] = Counter()
+        self._hosts: Counter[str] = Counter()
 
     @property
     def is_empty(self) -> bool:
         return not self._steady and not self._others
 
     def add(self, pod: Pod) -> None:
-        (self._steady if _is_steady(pod) else self._others)[pod.name] = pod
+        if _is_steady(pod):
+            self._steady[pod.name] = pod
+            self._hosts[_replica(pod)] += 1
+        else:
+            self._others[pod.name] = pod
         if not pod.is_leaving:
             self._origins[_origin(pod)] += 1
 
     def remove(self, pod: Pod) -> None:
-        known = self._steady.pop(pod.name, None) or self._others.pop(pod.name, None)
+        steady = self._steady.pop(pod.name, None)
+        if steady is not None:
+            _subtract(self._hosts, _replica(steady))
+        known = steady or self._others.pop(pod.name, None)
         if known is not None and not known.is_leaving:
-            self._origins[_origin(known)] -= 1
-            if not self._origins[_origin(known)]:
-                del self._origins[_origin(known)]
+            _subtract(self._origins, _origin(known))
 
     def snapshot(self) -> Workers:
-        return Workers(tuple(self._steady.values()), tuple(self._others.values()), frozenset(self._origins))
+        return Workers(
+            tuple(self._steady.values()), tuple(self._others.values()), frozenset(self._origins), dict(self._hosts)
+        )
+
+
+def _subtract(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 def _is_steady(pod: Pod) -> bool:
@@ -163,6 +179,10 @@ def _is_steady(pod: Pod) -> bool:
 
 def _node_type(pod: Pod) -> str:
     return pod.metadata.labels.get(labels.NODE_TYPE, "")
+
+
+def _replica(pod: Pod) -> str:
+    return pod.metadata.labels.get(labels.REPLICA_NAME, "")
 
 
 def _origin(pod: Pod) -> str:

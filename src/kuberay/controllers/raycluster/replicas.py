@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kuberay.build import labels, names
 from kuberay.build import pod as pods
 from kuberay.controllers.plan import WORKER_POD, Create
+from kuberay.controllers.raycluster.census import Workers
 from kuberay.controllers.raycluster.health import beyond_repair, created_at, seconds_until_age
 from kuberay.controllers.raycluster.scaling import (
     Scaling,
@@ -55,6 +56,8 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
     """
     size = hosts(group)
     named = named_workers(group)
+    if not named and _is_settled(seen.flock.groups.get(group.group_name, Workers()), desired_pods(group), size):
+        return Scaling()
     deletes: list[Delete] = []
     creates: list[Create] = []
     kept: list[Replica] = []
@@ -84,6 +87,15 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
             deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for pod in replica.pods]
             creates = [create for create in creates if not makers.belongs(create, replica)]
     return Scaling(tuple(deletes), tuple(creates), min(waits, default=None))
+
+
+def _is_settled(workers: Workers, desired: int, size: int) -> bool:
+    """Whether all replicas are there and whole, told by counting: a large group is not looked at Pod by Pod."""
+    return (
+        not workers.others
+        and len(workers.steady) == desired
+        and all(count == size if name else count % size == 0 for name, count in workers.hosts.items())
+    )
 
 
 def _replicas(found: list[Pod], size: int) -> list[Replica]:
