@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kuberay.api.crd import crd
 from kuberay.api.gates import FeatureGates, Gate
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
-from kuberay.kube.resources import PODS, SERVICES
+from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
+from kuberay.kube.client import Client
+from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, SERVICES
 from kuberay.sim.kubelet import Fate
 from tests.build.clusters import group
 from tests.operator.world import OPTIONS, World, living, operating
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from kuberay.api.core import Pod
-    from kuberay.kube.client import Client
 
 
 pytestmark = pytest.mark.timeout(120)
@@ -216,3 +218,24 @@ def kill(world: World, victim: Pod) -> None:
     """Let a Pod end in failure, and no other."""
     world.kubelet.fate = lambda pod: Fate.FAILED if pod.metadata.uid == victim.metadata.uid else Fate.RUNNING
     world.kubelet.look_again()
+
+
+class TestWhatCannotBeRead:
+    async def test_is_told_by_an_event_and_hurts_nobody_else(self) -> None:
+        client = Client(InProcessTransport(ApiServer(MemoryStorage())))
+        lenient = crd("RayCluster", slim=True)
+        for version in lenient["spec"]["versions"]:
+            anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            version["schema"] = {"openAPIV3Schema": anything}
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, lenient)
+        async with living(client) as world, operating(client, world.namespace):
+            broken = {
+                "apiVersion": "ray.io/v1",
+                "kind": "RayCluster",
+                "metadata": {"name": "broken"},
+                "spec": {"headGroupSpec": 7},
+            }
+            await client.create(RAY_CLUSTERS, broken, namespace=world.namespace)
+            assert "headGroupSpec" in await world.has_event("InvalidRayClusterSpec")
+            await world.apply()
+            await world.ready(1)

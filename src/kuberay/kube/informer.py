@@ -78,6 +78,7 @@ class Informer(Generic[T]):
     :param type: what to decode into: see `kube.decoding`. Without it, dicts are stored.
     :param namespace: only this one; `None` for all.
     :param page_size: how many objects to ask for at a time when listing.
+    :param on_unreadable: told of each object that cannot be decoded, beside the log.
     """
 
     def __init__(
@@ -95,8 +96,10 @@ class Informer(Generic[T]):
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: Callable[[], float] = random.random,
+        on_unreadable: Callable[[Unreadable], None] | None = None,
     ) -> None:
         self.resource = resource
+        self._on_unreadable = on_unreadable
         self.store = store
         self.problem: str | None = None
         """What keeps it from following the server at the moment, for who asks after its health."""
@@ -343,3 +346,5 @@ class Informer(Generic[T]):
             object=str(Key(each.namespace, each.name)),
             error=each.why,
         )
+        if self._on_unreadable is not None:
+            self._on_unreadable(each)

@@ -15,7 +15,7 @@ from kuberay.controllers.failures import Failure
 from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.plan import Create, Delete
 from kuberay.kube.resources import SERVICES
-from tests.build.clusters import group
+from tests.build.clusters import group, template
 from tests.controllers.raycluster.situations import (
     NOW,
     OWNER,
@@ -457,3 +457,18 @@ def test_the_head_service_is_made_from_the_spec() -> None:
     assert isinstance(action, Create)
     assert action.resource == SERVICES
     assert action.name == "rc-head-svc"
+
+
+class TestTemplatesOfTheWrongShape:
+    BENT = template("ray-worker", imagePullPolicie="Always")
+
+    def test_are_told_with_their_field_and_do_not_stop_the_cluster(self) -> None:
+        found = plan(seen(cluster(groups=[group(template=self.BENT)])))
+        (event,) = found.events
+        assert event.type == "Warning"
+        assert "spec.workerGroupSpecs[0].template.spec.containers[0].imagePullPolicie" in event.note
+        assert creates(found)
+
+    def test_once_for_each_generation(self) -> None:
+        rc = cluster(groups=[group(template=self.BENT)], status={"observedGeneration": 1})
+        assert plan(seen(rc)).events == ()

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Action, Plan
     from kuberay.kube.client import Client
+    from kuberay.kube.decoding import Unreadable
     from kuberay.kube.identity import Key
     from kuberay.kube.metrics import Metrics
     from kuberay.kube.recorder import Recorder
@@ -154,7 +155,14 @@ class RayClusterController:
             resource: Store() for resource in _CHILDREN if resource != ROUTES or options.uses_routes
         }
         self._informers: list[Informer[Any]] = [
-            Informer(client, RAY_CLUSTERS, self.clusters, type=RayCluster, namespace=namespace),
+            Informer(
+                client,
+                RAY_CLUSTERS,
+                self.clusters,
+                type=RayCluster,
+                namespace=namespace,
+                on_unreadable=self._tell_unreadable,
+            ),
             Informer(client, PODS, self.pods, type=Pod, namespace=namespace, labels=_OUR_PODS),
             # Not by label: those for Serve and for the hosts of workers carry none that all of them have.
             Informer(client, SERVICES, self.services, type=Service, namespace=namespace),
@@ -344,6 +352,12 @@ class RayClusterController:
         self._emit(seen.cluster, plan.events)
         memory.reported |= {event.once for event in plan.events if event.once}
         return plan.status is not None, None
+
+    def _tell_unreadable(self, found: Unreadable) -> None:
+        """A cluster that cannot even be read gets no status; its events can say so, whatever is in it."""
+        regarding = Regarding(RAY_CLUSTERS.api_version, RAY_CLUSTERS.kind, found.namespace, found.name, "")
+        note = f"RayCluster {found.namespace}/{found.name} cannot be read, and is left as it is: {found.why}"
+        self._recorder.event(regarding, "Warning", "InvalidRayClusterSpec", "Validate", note)
 
     def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
         for event in events:

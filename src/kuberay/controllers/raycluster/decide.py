@@ -13,6 +13,7 @@ import orjson
 from kuberay.api.cel import MANAGED_BY_OPERATOR
 from kuberay.api.meta import find_condition, is_true
 from kuberay.api.problems import Problem, child, errors
+from kuberay.api.validate.pods import shape_problems
 from kuberay.api.validate.raycluster import metadata_problems, spec_problems, status_problems
 from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
@@ -69,6 +70,7 @@ def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -
             for event in (
                 *_blocked_event(seen, blocked),
                 *_warning_events(seen, options),
+                *_shape_events(seen),
                 *_stranger_events(seen),
                 *(storage.claim_events(seen) if blocked is None else ()),
             )
@@ -114,6 +116,17 @@ def _warning_events(seen: Seen, options: ControllerOptions) -> Iterator[EmitEven
     if found and not errors(found):
         note = f"RayCluster {cluster.namespace}/{cluster.name}: " + "; ".join(map(str, found))
         yield EmitEvent(type="Warning", reason="InvalidRayClusterSpec", action="Validate", note=note)
+
+
+def _shape_events(seen: Seen) -> Iterator[EmitEvent]:
+    """What a full CRD would have refused in templates, told once for each generation: a slim one lets it through."""
+    cluster = seen.cluster
+    if cluster.status.observed_generation == cluster.metadata.generation:
+        return
+    if found := shape_problems(cluster.spec):
+        note = f"RayCluster {cluster.namespace}/{cluster.name}: " + "; ".join(map(str, found))
+        once = f"shape of generation {cluster.metadata.generation}"
+        yield EmitEvent(type="Warning", reason="InvalidRayClusterSpec", action="Validate", note=note, once=once)
 
 
 def _blocked_event(seen: Seen, blocked: Blocked | None) -> Iterator[EmitEvent]:
