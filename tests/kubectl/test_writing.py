@@ -116,12 +116,12 @@ class TestDelete:
 
     def test_of_a_running_pod_waits_for_its_node(self, demo: Cluster) -> None:
         path = "/api/v1/namespaces/default/pods/web"
-        deleting = demo.start("delete", "pod", "web")
         shown = demo.start("get", "pod", "web", "-w", "--no-headers")
         assert shown.stdout is not None
         try:
-            while "Terminating" not in shown.stdout.readline():
-                pass
+            assert "web" in shown.stdout.readline()
+            deleting = demo.start("delete", "pod", "web")
+            assert any("Terminating" in line for line in iter(shown.stdout.readline, ""))
         finally:
             shown.terminate()
             shown.wait(10)

@@ -96,6 +96,20 @@ class TestHistory:
         storage.put("t", "", "x", thing("x"))
         assert await waiting
 
+    @pytest.mark.parametrize("order", ["cancelled first", "changed first"])
+    async def test_a_cancellation_that_meets_a_change_is_neither_lost_nor_in_the_way(self, order: str) -> None:
+        storage = MemoryStorage()
+        waiting = asyncio.create_task(storage.watch("t", 0).wait(10))
+        await asyncio.sleep(0)
+        if order == "cancelled first":
+            waiting.cancel()
+        storage.put("t", "", "x", thing("x"))
+        if order == "changed first":
+            waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert storage.watchers("t") == 0
+
     async def test_a_wait_has_an_end(self) -> None:
         assert not await MemoryStorage().watch("t", 0).wait(0.001)
 

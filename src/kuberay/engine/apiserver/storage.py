@@ -235,6 +235,7 @@ class Cursor:
         except TimeoutError:
             return False
         finally:
-            if not future.done() or future.cancelled():
+            # Whoever publishes a change takes the waiting ones with it, also one that was cancelled just then.
+            if future in self._table.waiting:
                 self._table.waiting.remove(future)
         return True
