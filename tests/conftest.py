@@ -50,6 +50,13 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
         await client.close()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test on both API servers waits for what others do: it is not one of the quick ones, on either of them."""
+    for item in items:
+        if "api" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say once, at the very end, which parts were not there and how many tests that cost."""
     reasons: dict[str, int] = {}

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 UPSTREAM = Path(__file__).parents[2] / ".." / "shared" / "upstream" / "made-by-go"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(120),
     pytest.mark.skipif(not UPSTREAM.exists(), reason="KubeRay's clusters (../shared/upstream) are not on this machine"),
 ]

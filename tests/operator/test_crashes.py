@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kuberay.kube.transport import Request
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 MOST_WRITES = 16
 """More than any of the changes below takes, events not counted."""

@@ -263,6 +263,7 @@ class TestRules:
             compile_rule("self.a == 1").holds({})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not UPSTREAM.exists(), reason="KubeRay's CRDs and samples are not beside the repository")
 class TestKubeRaysOwnDefinitions:
     async def serving(self) -> Api:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.control_plane import ControlPlane
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(240),
     pytest.mark.skipif(not UPSTREAM.exists(), reason="KubeRay's records (../shared/upstream) are not on this machine"),
 ]
