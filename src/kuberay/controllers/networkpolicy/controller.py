@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from kuberay.controllers.announce import announcements
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.networkpolicy.decide import decide
 from kuberay.controllers.raycluster.observe import cluster_value
+from kuberay.controllers.running import run_controller
 from kuberay.kube.controller import Controller, Result, itself, owner
 from kuberay.kube.informer import Informer
 from kuberay.kube.queue import Queue
@@ -25,11 +25,13 @@ from kuberay.kube.resources import NETWORK_POLICIES
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    import asyncio
+    from collections.abc import Callable, Iterable
 
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import EmitEvent
+    from kuberay.controllers.running import Turn
     from kuberay.kube.client import Client
     from kuberay.kube.identity import Key
     from kuberay.kube.recorder import Recorder
@@ -88,31 +90,12 @@ class NetworkPolicyController:
         """What keeps the caches from following the server, if anything."""
         return [informer.problem for informer in self._informers if informer.problem is not None]
 
-    async def run(self, stop: asyncio.Event, *, turn: Callable[[], Awaitable[str]] | None = None) -> None:
+    async def run(self, stop: asyncio.Event, *, turn: Turn | None = None) -> None:
         """Work until told to stop; then finish what is under way.
 
         :param turn: waits until this process may write, and tells what version it must know of before it does.
         """
-        async with asyncio.TaskGroup() as group:
-            following = [group.create_task(informer.run()) for informer in self._informers]
-            stopping = group.create_task(stop.wait())
-            synced = group.create_task(self._synced(turn))
-            await asyncio.wait((stopping, synced), return_when=asyncio.FIRST_COMPLETED)
-            if synced.done():
-                working = group.create_task(self._controller.run())
-                await stopping
-                self._controller.stop()
-                await working
-            synced.cancel()
-            for task in following:
-                task.cancel()
-
-    async def _synced(self, turn: Callable[[], Awaitable[str]] | None) -> None:
-        for informer in self._informers:
-            await informer.synced()
-        if turn is not None:
-            version = await turn()
-            await asyncio.gather(*(informer.reach(version) for informer in self._informers))
+        await run_controller(self._controller, self._informers, stop, turn=turn)
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""

@@ -6,7 +6,6 @@ in the passes before. All of it may be lost; it is only memory.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -39,6 +38,7 @@ from kuberay.controllers.raycluster.observe import (
     origins,
     owner_index,
 )
+from kuberay.controllers.running import run_controller
 from kuberay.kube.controller import Controller, Result, itself, owner
 from kuberay.kube.identity import identity
 from kuberay.kube.informer import Informer
@@ -59,12 +59,14 @@ from kuberay.kube.resources import (
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    import asyncio
+    from collections.abc import Callable, Iterable, Sequence
 
     from kuberay.controllers.act import Outcome
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Action, Plan
+    from kuberay.controllers.running import Turn
     from kuberay.kube.client import Client
     from kuberay.kube.decoding import Unreadable
     from kuberay.kube.identity import Key
@@ -215,33 +217,17 @@ class RayClusterController:
         """What keeps the caches from following the server, if anything."""
         return [informer.problem for informer in self._informers if informer.problem is not None]
 
-    async def run(self, stop: asyncio.Event, *, turn: Callable[[], Awaitable[str]] | None = None) -> None:
+    async def run(self, stop: asyncio.Event, *, turn: Turn | None = None) -> None:
         """Work until told to stop; then finish what is under way.
 
         :param turn: waits until this process may write, and tells what version it must know of before it does: what
             others did until then. Caches are filled meanwhile.
         """
-        async with asyncio.TaskGroup() as group:
-            following = [group.create_task(informer.run()) for informer in self._informers]
-            stopping = group.create_task(stop.wait())
-            synced = group.create_task(self._synced(turn))
-            await asyncio.wait((stopping, synced), return_when=asyncio.FIRST_COMPLETED)
-            if synced.done():
-                log.info("caches are filled", controller=NAME, clusters=len(self.clusters), pods=len(self.pods))
-                working = group.create_task(self._controller.run())
-                await stopping
-                self._controller.stop()
-                await working
-            synced.cancel()
-            for task in following:
-                task.cancel()
 
-    async def _synced(self, turn: Callable[[], Awaitable[str]] | None) -> None:
-        for informer in self._informers:
-            await informer.synced()
-        if turn is not None:
-            version = await turn()
-            await asyncio.gather(*(informer.reach(version) for informer in self._informers))
+        def filled() -> None:
+            log.info("caches are filled", controller=NAME, clusters=len(self.clusters), pods=len(self.pods))
+
+        await run_controller(self._controller, self._informers, stop, turn=turn, filled=filled)
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
