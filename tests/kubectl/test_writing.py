@@ -116,20 +116,19 @@ class TestDelete:
 
     def test_of_a_running_pod_waits_for_its_node(self, demo: Cluster) -> None:
         path = "/api/v1/namespaces/default/pods/web"
-        shown = demo.start("get", "pod", "web", "-w", "--no-headers")
-        assert shown.stdout is not None
-        try:
+        with demo.start("get", "pod", "web", "-w", "--no-headers") as shown:
+            assert shown.stdout is not None
             assert "web" in shown.stdout.readline()
-            deleting = demo.start("delete", "pod", "web")
-            assert any("Terminating" in line for line in iter(shown.stdout.readline, ""))
-        finally:
-            shown.terminate()
-            shown.wait(10)
-            shown.stdout.close()
-        node = threading.Thread(target=demo.send, args=("DELETE", path, {"gracePeriodSeconds": 0}))
-        node.start()
-        output, _ = deleting.communicate(timeout=20)
-        node.join()
+            with demo.start("delete", "pod", "web") as deleting:
+                try:
+                    assert any("Terminating" in line for line in iter(shown.stdout.readline, ""))
+                    node = threading.Thread(target=demo.send, args=("DELETE", path, {"gracePeriodSeconds": 0}))
+                    node.start()
+                    output, _ = deleting.communicate(timeout=20)
+                    node.join()
+                finally:
+                    shown.terminate()
+                    deleting.terminate()
         assert output == 'pod "web" deleted from default namespace\n'
 
     def test_by_label(self, demo: Cluster) -> None:
