@@ -89,14 +89,16 @@ class TestWithout:
 
 
 class TestTheSecret:
-    def test_ex37_it_is_named_like_the_cluster_and_holds_32_bytes(self) -> None:
+    def test_it_is_named_like_the_cluster_and_holds_32_bytes(self) -> None:
+        """raycluster EX-37."""
         made = auth.secret(authenticated(), RANDOM)
         assert made["metadata"]["name"] == "rc"
         assert made["metadata"]["labels"] == {"ray.io/cluster": "rc"}
         assert base64.b64decode(made["stringData"]["auth_token"]) == RANDOM
 
     @pytest.mark.parametrize("options", [{"secretName": "s"}, {"enableK8sTokenAuth": True}])
-    def test_ex37_none_is_made_where_another_serves(self, options: Json) -> None:
+    def test_none_is_made_where_another_serves(self, options: Json) -> None:
+        """raycluster EX-37."""
         assert not auth.needs_secret(authenticated(**options))
 
     def test_too_little_randomness_makes_no_token(self) -> None:

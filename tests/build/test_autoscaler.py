@@ -120,7 +120,8 @@ class TestItsAccount:
             {"kind": "ServiceAccount", "name": "my-sa", "namespace": "default"}
         ]
 
-    def test_ex34_a_long_name_is_cut_everywhere_alike(self) -> None:
+    def test_a_long_name_is_cut_everywhere_alike(self) -> None:
+        """raycluster EX-34."""
         rc = scaling(name=LONG)
         cut = "am-vision-prod-raycluster-for-nightly-batch-train1"
         binding = autoscaler.role_binding(rc)

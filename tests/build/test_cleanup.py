@@ -53,7 +53,7 @@ class TestTheJob:
         assert not {"livenessProbe", "readinessProbe", "startupProbe"} & ray.keys()
 
     def test_takes_only_the_ray_container_of_a_head_and_little_of_it(self) -> None:
-        """EX-29."""
+        """raycluster EX-29."""
         pod = {
             "containers": [
                 {"name": "ray-head", "image": "ray", "resources": limits(gpu="1", cpu="8")},
@@ -85,7 +85,7 @@ class TestTheJob:
 
 
 class TestTheProgram:
-    """EX-28. Run as the shell would, with a Ray that only says what it was asked."""
+    """raycluster EX-28. Run as the shell would, with a Ray that only says what it was asked."""
 
     def ask(self, folder: Path, *, answer: bool = True, **environment: str) -> tuple[int, Json]:
         package = folder / "ray" / "_private"

@@ -75,7 +75,7 @@ class TestRedisByOptions:
 
 
 class TestStorageNamespace:
-    """EX-20."""
+    """raycluster EX-20."""
 
     def test_is_the_uid_of_the_cluster(self) -> None:
         assert fault_tolerance.storage_namespace(legacy()) == "u-1"
@@ -100,7 +100,7 @@ class TestStorageNamespace:
 
 
 class TestRedisByAnnotation:
-    """EX-21."""
+    """raycluster EX-21."""
 
     def test_any_case_will_do(self) -> None:
         assert head(legacy(enabled="TRUE"))["metadata"]["annotations"]["ray.io/ft-enabled"] == "true"
@@ -118,7 +118,7 @@ class TestRedisByAnnotation:
 
 
 class TestWithoutFaultTolerance:
-    """EX-22."""
+    """raycluster EX-22."""
 
     def test_the_head_says_so_and_knows_nothing_of_redis(self) -> None:
         built = head(cluster())

@@ -47,7 +47,8 @@ class TestAnIngress:
         assert made["metadata"]["annotations"] == {"x": "y"}
         assert made["spec"]["ingressClassName"] == "nginx"
 
-    def test_ex19_a_long_name_is_cut_at_its_start(self) -> None:
+    def test_a_long_name_is_cut_at_its_start(self) -> None:
+        """raycluster EX-19."""
         assert names.ingress(cluster(name=LONG)) == "d-raycluster-for-nightly-batch-train1-head-ingress"
 
 
@@ -59,7 +60,8 @@ class TestARoute:
         assert made["spec"]["port"] == {"targetPort": 8265}
         assert made["metadata"]["annotations"] == {"kubernetes.io/ingress.class": "nginx"}
 
-    def test_ex18_its_name_is_cut_at_its_end_by_the_length_of_the_namespace(self) -> None:
+    def test_its_name_is_cut_at_its_end_by_the_length_of_the_namespace(self) -> None:
+        """raycluster EX-18."""
         short = cluster(name="demo", metadata={"namespace": "ml-platform"})
         long = cluster(name=LONG, metadata={"namespace": "ml-platform"})
         assert names.route(short) == "demo-head-route"

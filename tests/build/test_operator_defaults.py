@@ -24,7 +24,8 @@ class TestSidecars:
 
 
 class TestLabelsAndAnnotations:
-    def test_ex72_they_fill_what_nobody_set(self) -> None:
+    def test_they_fill_what_nobody_set(self) -> None:
+        """raycluster EX-72."""
         rc = cluster(head={"template": template("ray-head", metadata={"labels": {"shared": "head"}})})
         defaults = {"fleet": "managed", "shared": "default", "ray.io/group": "x"}
         labels = head(rc, default_labels=defaults)["metadata"]["labels"]

@@ -66,7 +66,8 @@ class TestMetadata:
         assert metadata["generateName"] == "rc-wg-worker-"
         assert metadata["name"] == "w"
 
-    def test_ex73_the_namespace_is_the_clusters(self) -> None:
+    def test_the_namespace_is_the_clusters(self) -> None:
+        """raycluster EX-73."""
         rc = cluster(head={"template": template("ray-head", metadata={"namespace": "other"})})
         assert head(rc)["metadata"]["namespace"] == "default"
 
@@ -121,7 +122,8 @@ class TestLabels:
         assert labels["accelerator-type"] == "TPU-V6E"
         assert labels["market-type"] == "spot"
 
-    def test_ex74_a_user_may_rename_the_application_but_not_move_the_pod(self) -> None:
+    def test_a_user_may_rename_the_application_but_not_move_the_pod(self) -> None:
+        """raycluster EX-74."""
         own = {"ray.io/group": "x", "ray.io/cluster": "x", "ray.io/node-type": "x", "app.kubernetes.io/name": "mine"}
         rc = cluster(head={"template": template("ray-head", metadata={"labels": own})})
         labels = head(rc)["metadata"]["labels"]

@@ -31,7 +31,8 @@ def ports(service: Json) -> list[tuple[str, int]]:
 
 
 class TestGenerated:
-    def test_ex39_it_is_headless_with_rays_usual_ports(self) -> None:
+    def test_it_is_headless_with_rays_usual_ports(self) -> None:
+        """raycluster EX-39."""
         service = built()
         assert service["metadata"]["name"] == "rc-head-svc"
         assert service["metadata"]["labels"] == LABELS
@@ -51,7 +52,8 @@ class TestGenerated:
         (owner,) = built()["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("RayCluster", "rc", "u-1", True)
 
-    def test_ex38_declared_ports_replace_the_usual_ones_but_metrics_stays(self) -> None:
+    def test_declared_ports_replace_the_usual_ones_but_metrics_stays(self) -> None:
+        """raycluster EX-38."""
         assert ports(built(ports=[{"name": "random", "containerPort": 1234}])) == [("metrics", 8080), ("random", 1234)]
 
     def test_a_port_without_a_name_gets_one(self) -> None:
@@ -92,7 +94,8 @@ class TestSelector:
 
 
 class TestGivenByTheUser:
-    def test_ex40_it_is_completed_but_stays_the_clusters(self) -> None:
+    def test_it_is_completed_but_stays_the_clusters(self) -> None:
+        """raycluster EX-40."""
         service = built(
             headService={
                 "metadata": {"labels": {"ray.io/cluster": "x", "mine": "y"}, "namespace": "other"},
@@ -150,7 +153,8 @@ class TestForTheHostsOfWorkers:
 
 
 class TestForServe:
-    def test_ex42_it_has_the_ports_of_the_head_that_are_serves(self) -> None:
+    def test_it_has_the_ports_of_the_head_that_are_serves(self) -> None:
+        """raycluster EX-42."""
         declared = [
             {"name": "serve", "containerPort": 8000},
             {"name": "serve-grpc", "containerPort": 9000},
@@ -170,7 +174,8 @@ class TestForServe:
             "type": "NodePort",
         }
 
-    def test_ex42_a_head_that_declares_others_has_none(self) -> None:
+    def test_a_head_that_declares_others_has_none(self) -> None:
+        """raycluster EX-42."""
         rc = cluster(head={"template": template("ray-head", ports=[{"name": "dashboard", "containerPort": 8265}])})
         assert services.serve_ports(rc) == {}
 

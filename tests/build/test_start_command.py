@@ -46,61 +46,71 @@ def line(text: str) -> str:
 
 
 class TestWholeLines:
-    def test_e1_a_head_takes_cpus_and_memory_from_its_limits(self) -> None:
+    def test_a_head_takes_cpus_and_memory_from_its_limits(self) -> None:
+        """pod-template E1."""
         assert head_line({}, limits(cpu="1", memory="1Gi")) == line(
             "ray start --head  --block  --dashboard-agent-listen-port=52365  --dashboard-host=0.0.0.0"
             "  --memory=1073741824  --metrics-export-port=8080  --num-cpus=1"
         )
 
-    def test_e2_a_worker_prints_its_own_port_but_joins_the_heads(self) -> None:
+    def test_a_worker_prints_its_own_port_but_joins_the_heads(self) -> None:
+        """pod-template E2."""
         assert worker_line({"port": "6379"}, limits(cpu="1", memory="1Gi", gpu="3")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365  --memory=1073741824"
             "  --metrics-export-port=8080  --num-cpus=1  --num-gpus=3  --port=6379"
         )
 
-    def test_e3_an_explicit_zero_is_kept(self) -> None:
+    def test_an_explicit_zero_is_kept(self) -> None:
+        """pod-template E3."""
         assert head_line({"num-cpus": "0", "no-monitor": "true"}, limits(cpu="1", memory="5Gi")) == line(
             "ray start --head  --block  --dashboard-agent-listen-port=52365  --dashboard-host=0.0.0.0"
             "  --memory=5368709120  --metrics-export-port=8080  --no-monitor  --num-cpus=0"
         )
 
-    def test_e4_parts_of_a_cpu_are_rounded_up(self) -> None:
+    def test_parts_of_a_cpu_are_rounded_up(self) -> None:
+        """pod-template E4."""
         assert worker_line({}, limits(cpu="500m", memory="1.5Gi")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365  --memory=1610612736"
             "  --metrics-export-port=8080  --num-cpus=1"
         )
 
-    def test_e5_requests_stand_in_for_missing_cpu_limits_only(self) -> None:
+    def test_requests_stand_in_for_missing_cpu_limits_only(self) -> None:
+        """pod-template E5."""
         assert worker_line({}, requests(cpu="1500m", memory="2Gi", gpu="1")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             "  --metrics-export-port=8080  --num-cpus=2"
         )
 
-    def test_e6_a_tpu_is_a_custom_resource(self) -> None:
+    def test_a_tpu_is_a_custom_resource(self) -> None:
+        """pod-template E6."""
         assert worker_line({}, limits(tpu="4", cpu="8", memory="40G")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365  --memory=40000000000"
             "  --metrics-export-port=8080  --num-cpus=8  --resources='{\"TPU\":4}'"
         )
 
-    def test_e7_only_the_first_custom_accelerator_counts(self) -> None:
+    def test_only_the_first_custom_accelerator_counts(self) -> None:
+        """pod-template E7."""
         assert worker_line({}, limits(tpu="8", neuroncore="4", gpu="1")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             "  --metrics-export-port=8080  --num-gpus=1  --resources='{\"neuron_cores\":4}'"
         )
 
-    def test_e8_the_users_custom_resources_survive_the_accelerator(self) -> None:
+    def test_the_users_custom_resources_survive_the_accelerator(self) -> None:
+        """pod-template E8."""
         assert head_line({"resources": '"{"custom_resource":2}"'}, limits(neuroncore="4")) == line(
             "ray start --head  --block  --dashboard-agent-listen-port=52365  --dashboard-host=0.0.0.0"
             '  --metrics-export-port=8080  --resources=\'{"custom_resource":2,"neuron_cores":4}\''
         )
 
-    def test_e9_resources_that_cannot_be_read_stop_all_derivation_of_accelerators(self) -> None:
+    def test_resources_that_cannot_be_read_stop_all_derivation_of_accelerators(self) -> None:
+        """pod-template E9."""
         assert worker_line({"resources": r'"{\"Custom\": 1}"'}, limits(gpu="2", tpu="4")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             r'  --metrics-export-port=8080  --resources="{\"Custom\": 1}"'
         )
 
-    def test_e10_the_groups_resources_and_labels_win_over_the_container(self) -> None:
+    def test_the_groups_resources_and_labels_win_over_the_container(self) -> None:
+        """pod-template E10."""
         assert worker_line(
             {},
             limits(cpu="4", memory="8Gi", gpu="8"),
@@ -112,7 +122,8 @@ class TestWholeLines:
             "  --metrics-export-port=8080  --num-cpus=2  --num-gpus=1  --resources='{\"Custom-Resource\":0.5}'"
         )
 
-    def test_e11_booleans_are_switches_but_for_three_flags(self) -> None:
+    def test_booleans_are_switches_but_for_three_flags(self) -> None:
+        """pod-template E11."""
         params = {
             "block": "false",
             "log-color": "false",
@@ -127,7 +138,8 @@ class TestWholeLines:
             "  --metrics-export-port=8080"
         )
 
-    def test_e12_shell_variables_are_left_for_the_shell(self) -> None:
+    def test_shell_variables_are_left_for_the_shell(self) -> None:
+        """pod-template E12."""
         params = {"num-cpus": "0", "redis-password": "$REDIS_PASSWORD", "redis-username": "$REDIS_USERNAME"}
         assert head_line(params, limits(cpu="1", memory="5Gi")) == line(
             "ray start --head  --block  --dashboard-agent-listen-port=52365  --dashboard-host=0.0.0.0"
@@ -135,7 +147,8 @@ class TestWholeLines:
             "  --redis-username=$REDIS_USERNAME"
         )
 
-    def test_e13_workers_follow_the_heads_port(self) -> None:
+    def test_workers_follow_the_heads_port(self) -> None:
+        """pod-template E13."""
         params = {"port": "6380", "dashboard-port": "8266", "dashboard-agent-listen-port": "52400"}
         resources = limits(cpu="2", memory="4Gi")
         assert head_line(params, resources) == line(
@@ -147,20 +160,23 @@ class TestWholeLines:
             "  --metrics-export-port=8080  --num-cpus=2"
         )
 
-    def test_e14_a_zero_limit_falls_through_to_the_request(self) -> None:
+    def test_a_zero_limit_falls_through_to_the_request(self) -> None:
+        """pod-template E14."""
         assert worker_line({}, limits(mig="1", cpu="0") | requests(cpu="2")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             "  --metrics-export-port=8080  --num-cpus=2  --num-gpus=1"
         )
 
-    def test_e15_explicit_accelerators_win(self) -> None:
+    def test_explicit_accelerators_win(self) -> None:
+        """pod-template E15."""
         params = {"resources": "'{\"TPU\":2}'", "num-gpus": "0"}
         assert worker_line(params, limits(tpu="8", gpu="1")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             "  --metrics-export-port=8080  --num-gpus=0  --resources='{\"TPU\":2}'"
         )
 
-    def test_e16_the_heads_group_fields_become_parameters_too(self) -> None:
+    def test_the_heads_group_fields_become_parameters_too(self) -> None:
+        """pod-template E16."""
         assert head_line(
             {"no-monitor": "true"},
             limits(cpu="1", memory="5Gi"),
@@ -172,13 +188,15 @@ class TestWholeLines:
             "  --no-monitor  --num-cpus=0"
         )
 
-    def test_e17_the_first_gpu_name_counts_and_zeros_do_not(self) -> None:
+    def test_the_first_gpu_name_counts_and_zeros_do_not(self) -> None:
+        """pod-template E17."""
         assert worker_line({}, limits(amd_gpu="2", gpu="1", tpu="0", neuroncore="0")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             "  --metrics-export-port=8080  --num-gpus=2"
         )
 
-    def test_e18_what_the_user_sets_is_not_replaced(self) -> None:
+    def test_what_the_user_sets_is_not_replaced(self) -> None:
+        """pod-template E18."""
         params = {
             "address": "custom:1234",
             "metrics-export-port": "9090",

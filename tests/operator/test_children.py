@@ -68,7 +68,8 @@ class TestAnAutoscaledCluster:
         assert (await get(world, SERVICE_ACCOUNTS, "rc"))["metadata"]["uid"] == made["metadata"]["uid"]
         assert "CreatedServiceAccount" not in [reason for reason, _ in await world.events()]
 
-    async def test_ex33_an_account_that_the_user_names_is_waited_for(self, world: World) -> None:
+    async def test_an_account_that_the_user_names_is_waited_for(self, world: World) -> None:
+        """raycluster EX-33."""
         given = template("ray-head", pod={"serviceAccountName": "my-sa"})
         await world.apply(enableInTreeAutoscaling=True, head={"template": given})
         assert "my-sa" in await world.has_event("AutoscalerServiceAccountNotFound")

@@ -78,14 +78,16 @@ class TestOfEachCluster:
 class TestDuration:
     NAME = "kuberay_cluster_provisioned_duration_seconds"
 
-    async def test_ex99_it_is_set_when_a_cluster_becomes_provisioned(self) -> None:
+    async def test_it_is_set_when_a_cluster_becomes_provisioned(self) -> None:
+        """raycluster EX-99."""
         scene = Scene()
         scene.store.replaced([cluster(provisioned=False, version=1)], "1")
         assert await scene.lines(self.NAME) == []
         scene.store.applied(cluster(provisioned=True, version=2))
         assert await scene.lines(self.NAME) == [f"{self.NAME}{{{WHICH}}} 8.0"]
 
-    async def test_ex99_it_is_not_set_for_one_that_was_provisioned_before(self) -> None:
+    async def test_it_is_not_set_for_one_that_was_provisioned_before(self) -> None:
+        """raycluster EX-99."""
         scene = Scene()
         scene.store.replaced([cluster(provisioned=True, version=1)], "1")
         scene.store.applied(cluster(provisioned=True, version=2))

@@ -48,7 +48,8 @@ class TestResync:
     @pytest.mark.parametrize(
         ("text", "seconds"), [(None, 300.0), ("60", 60.0), ("abc", 300.0), ("", 300.0), ("0", None), ("-5", None)]
     )
-    def test_ex05_it_follows_the_variable(self, text: str | None, seconds: float | None) -> None:
+    def test_it_follows_the_variable(self, text: str | None, seconds: float | None) -> None:
+        """raycluster EX-05."""
         environment = {} if text is None else {"RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": text}
         assert from_environment(environment).controllers.resync == seconds
 

@@ -62,20 +62,20 @@ def plan(rc: RayCluster, found: list[NetworkPolicy] | None = None, *failures: Fa
 
 class TestWhatIsAllowed:
     def test_a_closed_cluster_talks_to_itself(self) -> None:
-        """EX-91."""
+        """raycluster EX-91."""
         head = made(closed())["rc-head"]
         assert (len(head["ingress"]), len(head["egress"])) == (1, 1)
         assert head["policyTypes"] == ["Ingress", "Egress"]
 
     def test_a_submitter_reaches_the_dashboard(self) -> None:
-        """EX-91."""
+        """raycluster EX-91."""
         head = made(of_job("K8sJobMode"))["rc-head"]
         assert len(head["ingress"]) == 2
         assert head["ingress"][1]["ports"] == [{"protocol": "TCP", "port": 8265}]
         assert len(made(of_job("SidecarMode"))["rc-head"]["ingress"]) == 1
 
     def test_rules_of_a_group_replace_those_of_all_workers(self) -> None:
-        """EX-92."""
+        """raycluster EX-92."""
         rc = closed(
             groups=[group("gpu"), group("cpu")],
             worker={"egressRules": [{}]},
@@ -97,7 +97,7 @@ class TestDecisions:
         assert names == ["rc-head", "rc-workers-a"]
 
     def test_what_is_there_is_left(self) -> None:
-        """EX-94: a port without a protocol is a TCP port."""
+        """raycluster EX-94: a port without a protocol is a TCP port."""
         rc = closed(head={"ingressRules": [{"ports": [{"port": 80}]}]})
         assert plan(rc, stored(rc)).is_empty
 
@@ -111,7 +111,7 @@ class TestDecisions:
         assert list(patch.patch["spec"]) == ["ingress"]
 
     def test_the_policy_of_a_group_that_is_gone_goes(self) -> None:
-        """EX-93."""
+        """raycluster EX-93."""
         found = plan(closed(), stored(closed(groups=[group("a"), group("b")])))
         assert [(type(each), each.name) for each in found.actions] == [(Delete, "rc-workers-b")]
 
@@ -120,7 +120,7 @@ class TestDecisions:
         assert [each.name for each in found.actions if isinstance(each, Delete)] == ["rc-head", "rc-workers-a"]
 
     def test_a_policy_of_somebody_else_is_left_and_told_of(self) -> None:
-        """EX-94."""
+        """raycluster EX-94."""
         found = plan(closed(), stored(closed(), owner=None)[:1])
         assert [each.name for each in found.actions] == ["rc-workers-a"]
         (event,) = found.events

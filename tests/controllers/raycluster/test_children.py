@@ -100,13 +100,15 @@ class TestRightsOfTheAutoscaler:
         children = there(*RIGHTS, owner=PREDECESSOR)
         assert not plan(seen(scaling(), children=children)).actions
 
-    def test_ex33_an_account_that_the_user_names_has_to_be_there(self) -> None:
+    def test_an_account_that_the_user_names_has_to_be_there(self) -> None:
+        """raycluster EX-33."""
         rc = scaling(head={"template": template("ray-head", pod={"serviceAccountName": "my-sa"})})
         (first, *_) = plan(seen(rc)).stages
         assert [(type(each), each.name) for each in first] == [(Require, "my-sa"), (Create, "rc")]
         assert first[0].subject.topic == "AutoscalerServiceAccount"
 
-    def test_ex33_as_long_as_it_is_not_there_is_no_head(self) -> None:
+    def test_as_long_as_it_is_not_there_is_no_head(self) -> None:
+        """raycluster EX-33."""
         rc = scaling(head={"template": template("ray-head", pod={"serviceAccountName": "my-sa"})})
         assert not [
             each for each in plan(seen(rc, failures=refused("service account"))).actions if each.scope == "head"
@@ -130,7 +132,8 @@ class TestTheFirstAutoscaler:
         groups=[group(template=template("ray-worker", pod={"restartPolicy": "Always"}))],
     )
 
-    def test_ex11_a_restart_policy_that_does_not_suit_it_is_told(self) -> None:
+    def test_a_restart_policy_that_does_not_suit_it_is_told(self) -> None:
+        """raycluster EX-11."""
         (event,) = plan(seen(self.RC)).events
         assert (event.type, event.reason) == ("Warning", "InvalidRayClusterSpec")
         assert "spec.workerGroupSpecs[0].template.spec.restartPolicy" in event.note
@@ -164,7 +167,8 @@ class TestTheToken:
         assert not found.actions
 
     @pytest.mark.parametrize("options", [{"secretName": "s"}, {"mode": "disabled"}])
-    def test_ex37_no_secret_is_made_where_none_is_needed(self, options: Json) -> None:
+    def test_no_secret_is_made_where_none_is_needed(self, options: Json) -> None:
+        """raycluster EX-37."""
         assert creates(plan(seen(authenticated(**options), head(), pod("w")))) == []
 
 
@@ -176,18 +180,21 @@ class TestAnIngress:
         rc = with_ingress({"x": "y"}, host="a.example")
         assert not plan(seen(rc, head(), pod("w"), children=stored_ingress(rc))).actions
 
-    def test_ex35_a_class_that_the_server_filled_in_is_kept(self) -> None:
+    def test_a_class_that_the_server_filled_in_is_kept(self) -> None:
+        """raycluster EX-35."""
         rc = with_ingress()
         children = stored_ingress(rc, ingressClassName="nginx")
         assert not plan(seen(rc, head(), pod("w"), children=children)).actions
 
-    def test_ex35_a_class_that_is_asked_for_replaces_another(self) -> None:
+    def test_a_class_that_is_asked_for_replaces_another(self) -> None:
+        """raycluster EX-35."""
         rc = with_ingress({"kubernetes.io/ingress.class": "traefik"})
         (patch,) = patches(plan(seen(rc, head(), pod("w"), children=stored_ingress(rc, ingressClassName="nginx"))))
         assert patch.patch == {"spec": {"ingressClassName": "traefik"}}
         assert patch.uid == "uid-i"
 
-    def test_ex36_a_label_that_is_lost_comes_back(self) -> None:
+    def test_a_label_that_is_lost_comes_back(self) -> None:
+        """raycluster EX-36."""
         rc = with_ingress()
         (key, found) = stored_ingress(rc).popitem()
         bare = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, labels={}))
@@ -215,14 +222,16 @@ class TestAnIngress:
         found = plan(seen(with_ingress(), failures=refused("ingress")))
         assert [each.scope for each in found.actions] == ["head", "group wg"]
 
-    def test_ex36a_on_openshift_it_is_a_route(self) -> None:
+    def test_on_openshift_it_is_a_route(self) -> None:
+        """raycluster EX-36a."""
         found = plan(seen(with_ingress(), head(), pod("w")), OPENSHIFT)
         assert creates(found) == ["route rc-head-route"]
         assert not plan(
             seen(with_ingress(), head(), pod("w"), children=there((ROUTES, "rc-head-route"))), OPENSHIFT
         ).actions
 
-    def test_ex36a_unless_told_otherwise(self) -> None:
+    def test_unless_told_otherwise(self) -> None:
+        """raycluster EX-36a."""
         options = ControllerOptions(resync=None, is_openshift=True, ingress_on_openshift=True)
         assert creates(plan(seen(with_ingress(), head(), pod("w")), options)) == ["ingress rc-head-ingress"]
         assert creates(plan(seen(cluster(), head(), pod("w")), OPENSHIFT)) == []
@@ -238,7 +247,8 @@ class TestServices:
         children: dict[Any, Any] = {(SERVICES, "rc-serve-svc"): service()}
         assert not plan(seen(self.SERVE, head(), pod("w"), children=children)).actions
 
-    def test_ex42_without_a_port_for_it_nothing_is_started(self) -> None:
+    def test_without_a_port_for_it_nothing_is_started(self) -> None:
+        """raycluster EX-42."""
         declared = [{"name": "dashboard", "containerPort": 8265}]
         rc = cluster(
             head={"template": template("ray-head", ports=declared)},

@@ -70,11 +70,13 @@ class TestANewCluster:
             assert isinstance(action, Create)
             assert orjson.loads(action.body)["metadata"]["name"] == action.name
 
-    def test_ex02_managed_by_the_operator_is_ours(self) -> None:
+    def test_managed_by_the_operator_is_ours(self) -> None:
+        """raycluster EX-02."""
         assert plan(seen(cluster(managedBy="ray.io/kuberay-operator"))).actions
 
     @pytest.mark.parametrize("manager", ["", "kueue.x-k8s.io/multikueue", "controller.com/invalid"])
-    def test_ex03_managed_by_somebody_else_is_left_alone(self, manager: str) -> None:
+    def test_managed_by_somebody_else_is_left_alone(self, manager: str) -> None:
+        """raycluster EX-03."""
         found = plan(seen(cluster(managedBy=manager), head_service=None))
         assert found.is_empty
         assert found.look_again is None
@@ -121,7 +123,8 @@ class TestABadSpec:
         assert event.reason == "NotSupportedYet"
         assert "spec.tlsOptions" in event.note
 
-    def test_ex13_a_status_that_contradicts_itself(self) -> None:
+    def test_a_status_that_contradicts_itself(self) -> None:
+        """raycluster EX-13."""
         contradiction = holding("RayClusterSuspending", "RayClusterSuspended")
         found = plan(seen(cluster(status=contradiction), head()))
         assert not found.actions
@@ -159,7 +162,8 @@ class TestTheHead:
         assert not plan(seen(workers(0), head("rc-head-x7k2p"))).actions
 
     @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
-    def test_ex44_one_that_has_ended_goes_and_is_replaced_when_it_is_gone(self, policy: str) -> None:
+    def test_one_that_has_ended_goes_and_is_replaced_when_it_is_gone(self, policy: str) -> None:
+        """raycluster EX-44."""
         situation = seen(workers(0), head(phase="Failed", policy=policy))
         found = plan(situation)
         assert deletes(found) == ["rc-head"]
@@ -176,7 +180,8 @@ class TestTheHead:
     def test_a_leaving_one_still_holds_its_place(self) -> None:
         assert creates(plan(seen(workers(0), head(leaving=True)))) == []
 
-    def test_ex45_two_are_reported_and_none_is_chosen(self) -> None:
+    def test_two_are_reported_and_none_is_chosen(self) -> None:
+        """raycluster EX-45."""
         found = plan(seen(workers(2), head("a"), head("b")))
         assert not found.actions
         assert found.status is not None
@@ -184,7 +189,8 @@ class TestTheHead:
         assert condition["reason"] == "MultipleHeadPods"
         assert "a, b" in condition["message"]
 
-    def test_ex46_a_provisioned_cluster_may_ask_to_stay_without_one(self) -> None:
+    def test_a_provisioned_cluster_may_ask_to_stay_without_one(self) -> None:
+        """raycluster EX-46."""
         provisioned = holding("RayClusterProvisioned")
         wish = {"annotations": {"ray.io/disable-provisioned-head-restart": "true"}}
         assert not plan(seen(workers(2, metadata=wish, status=provisioned))).actions
@@ -206,7 +212,8 @@ class TestScalingOut:
     def test_what_is_missing_is_made(self) -> None:
         assert nouns(creates(plan(seen(workers(3), head(), pod("a"))))) == ["worker Pod"] * 2
 
-    def test_ex63_new_pods_take_the_lowest_free_indices(self) -> None:
+    def test_new_pods_take_the_lowest_free_indices(self) -> None:
+        """raycluster EX-63."""
         found = plan(seen(workers(4), head(), pod("a", index=0), pod("b", index=2)))
         indices = [
             orjson.loads(each.body)["metadata"]["labels"]["ray.io/worker-group-replica-index"]
@@ -247,7 +254,8 @@ class TestScalingOut:
 
 
 class TestScalingIn:
-    def test_ex61_the_surplus_goes(self) -> None:
+    def test_the_surplus_goes(self) -> None:
+        """raycluster EX-61."""
         found = plan(seen(workers(3), head(), *(pod(name) for name in "abcd")))
         assert len(deletes(found)) == 1
         assert found.actions[0].why == "worker group wg has 4 Pods and shall have 3"
@@ -314,12 +322,14 @@ class TestWorkersToDelete:
 
 
 class TestBrokenWorkers:
-    def test_ex62_a_broken_worker_is_removed_and_replaced(self) -> None:
+    def test_a_broken_worker_is_removed_and_replaced(self) -> None:
+        """raycluster EX-62."""
         found = plan(seen(workers(2), head(), pod("a"), pod("b", phase="Failed")))
         assert deletes(found) == ["b"]
         assert len(creates(found)) == 1
 
-    def test_ex57_a_running_pod_whose_ray_has_ended_for_good_goes(self) -> None:
+    def test_a_running_pod_whose_ray_has_ended_for_good_goes(self) -> None:
+        """raycluster EX-57."""
         assert deletes(plan(seen(workers(1), head(), pod("a", ended=True, policy="Never")))) == ["a"]
 
     @pytest.mark.parametrize("policy", ["Always", "OnFailure", ""])
@@ -335,7 +345,8 @@ class TestBrokenWorkers:
         assert not found.actions
         assert found.look_again == 3.0
 
-    def test_ex64_a_broken_pod_in_one_group_does_not_keep_another_waiting(self) -> None:
+    def test_a_broken_pod_in_one_group_does_not_keep_another_waiting(self) -> None:
+        """raycluster EX-64."""
         rc = cluster(groups=[group("a"), group("b", replicas=2)])
         found = plan(seen(rc, head(), pod("x", group="a", phase="Failed")))
         assert deletes(found) == ["x"]
@@ -397,7 +408,8 @@ class TestStrangers:
 
 
 class TestSuspending:
-    def test_ex50_it_says_so_first_then_removes_the_pods_then_is_suspended(self) -> None:
+    def test_it_says_so_first_then_removes_the_pods_then_is_suspended(self) -> None:
+        """raycluster EX-50."""
         running = grown_up(seen(workers(1), head(), pod("a")))
         running = after(running, plan(running))
         asked = replace(running, cluster=cluster_with(running, suspend=True))
@@ -432,7 +444,8 @@ class TestSuspending:
         assert deletes(found) == ["rc-head", "a"]
 
     @pytest.mark.parametrize(("suspend", "resumes"), [(True, False), (None, False), (False, True)])
-    def test_ex51_only_an_explicit_false_resumes(self, suspend: bool | None, resumes: bool) -> None:
+    def test_only_an_explicit_false_resumes(self, suspend: bool | None, resumes: bool) -> None:
+        """raycluster EX-51."""
         suspended = {"state": "suspended", **holding("RayClusterSuspended")}
         fields = {} if suspend is None else {"suspend": suspend}
         situation = seen(workers(1, status=suspended, **fields))

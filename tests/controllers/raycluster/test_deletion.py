@@ -87,7 +87,7 @@ RELEASED = ["someone.else/keeps-it"]
 
 
 class TestBeforeItsEnd:
-    """EX-23."""
+    """raycluster EX-23."""
 
     def test_the_finalizer_is_there_before_anything_can_be_stored(self) -> None:
         found = plan(seen(redis_cluster()))
@@ -119,7 +119,7 @@ class TestBeforeItsEnd:
         assert finalizers(plan(seen(redis_cluster()), options)) is None
 
     def test_a_cluster_with_its_state_on_a_volume_needs_none(self) -> None:
-        """EX-27."""
+        """raycluster EX-27."""
         gates = FeatureGates({Gate.GCS_FAULT_TOLERANCE_EMBEDDED_STORAGE: True})
         rc = cluster(gcsFaultToleranceOptions={"backend": "rocksdb"})
         found = plan(seen(rc), replace(OPTIONS, gates=gates))
@@ -128,7 +128,7 @@ class TestBeforeItsEnd:
 
 
 class TestPodsGoFirst:
-    """EX-24."""
+    """raycluster EX-24."""
 
     def test_all_of_them(self) -> None:
         found = plan(seen(dying(), pod("w"), head()))
@@ -159,7 +159,7 @@ class TestPodsGoFirst:
 
 
 class TestTheJobEnds:
-    """EX-25."""
+    """raycluster EX-25."""
 
     def test_well(self) -> None:
         found = plan(seen(dying(), cleanup_jobs=(job("SuccessCriteriaMet", "Complete"),)))
@@ -183,7 +183,7 @@ class TestTheJobEnds:
 
 
 class TestTheDeadline:
-    """EX-26, but that the time before the cleanup could begin does not count."""
+    """raycluster EX-26, but that the time before the cleanup could begin does not count."""
 
     def test_ends_the_waiting_with_a_warning(self) -> None:
         found = plan(seen(dying(begun=300, annotations={}), cleanup_jobs=(job(),)))
@@ -260,7 +260,7 @@ class TestNothingCanBeCleaned:
         assert finalizers(found) == RELEASED
 
     def test_when_the_state_is_on_a_volume(self) -> None:
-        """EX-27."""
+        """raycluster EX-27."""
         found = plan(seen(dying(options={"backend": "rocksdb"}), head()))
         assert finalizers(found) == RELEASED
         assert found.events == ()

@@ -26,13 +26,15 @@ class TestVerdict:
     def test_any_other_pod_may_still_work(self, phase: str) -> None:
         assert beyond_repair(pod("a", phase=phase, policy="Never")) is None
 
-    def test_ex57_only_the_ray_container_counts_wherever_its_status_stands(self) -> None:
+    def test_only_the_ray_container_counts_wherever_its_status_stands(self) -> None:
+        """raycluster EX-57."""
         ended = ContainerState(terminated=Terminated(exit_code=0))
         running = ContainerState(running=Running())
         assert beyond_repair(with_sidecar(sidecar=running, ray=ended)) is not None
         assert beyond_repair(with_sidecar(sidecar=ended, ray=running)) is None
 
-    def test_ex58_an_evicted_pod_says_so(self) -> None:
+    def test_an_evicted_pod_says_so(self) -> None:
+        """raycluster EX-58."""
         evicted = pod("a", phase="Failed")
         evicted = msgspec.structs.replace(evicted, status=msgspec.structs.replace(evicted.status, reason="Evicted"))
         assert "Evicted" in (beyond_repair(evicted) or "")

@@ -63,7 +63,8 @@ def places(found: Plan) -> list[tuple[str, str, str]]:
 
 
 class TestGrowing:
-    def test_ex66_hosts_of_a_replica_share_index_and_name(self) -> None:
+    def test_hosts_of_a_replica_share_index_and_name(self) -> None:
+        """raycluster EX-66."""
         made = places(plan(situation(tpus(2, 3))))
         assert [(index, number) for index, _, number in made] == [
             ("0", "0"),
@@ -76,7 +77,8 @@ class TestGrowing:
         assert len({name for _, name, _ in made}) == 2
         assert all(name.startswith("tpu-") and len(name) == len("tpu-x7k2p") for _, name, _ in made)
 
-    def test_ex41a_workers_get_a_service_for_their_hosts(self) -> None:
+    def test_workers_get_a_service_for_their_hosts(self) -> None:
+        """raycluster EX-41a."""
         found = plan(seen(tpus(1), head()))
         assert [each.name for each in found.actions if isinstance(each, Create) and each.resource == SERVICES] == [
             "rc-headless"
@@ -99,7 +101,8 @@ class TestGrowing:
 
 
 class TestALostHost:
-    def test_ex67_takes_the_others_with_it(self) -> None:
+    def test_takes_the_others_with_it(self) -> None:
+        """raycluster EX-67."""
         rest = replica("b", 1, 3)[:2]
         found = plan(situation(tpus(2, 3), *replica("a", 0, 3), *rest))
         assert sorted(deletes(found)) == ["b-0", "b-1"]
@@ -116,7 +119,8 @@ class TestALostHost:
         going = [host("a", 0, 0, leaving=True), host("a", 0, 1, phase="Pending", ready=None)]
         assert deletes(plan(situation(tpus(1), *going))) == ["a-1"]
 
-    def test_ex68_one_that_failed_is_replaced_with_its_replica_at_once(self) -> None:
+    def test_one_that_failed_is_replaced_with_its_replica_at_once(self) -> None:
+        """raycluster EX-68."""
         broken = [host("a", 0, 0, phase="Failed"), host("a", 0, 1)]
         found = plan(situation(tpus(2), *broken, *replica("b", 1)))
         assert sorted(deletes(found)) == ["a-0", "a-1"]
@@ -130,13 +134,15 @@ class TestALostHost:
 
 
 class TestShrinking:
-    def test_ex69_a_named_pod_stands_for_its_replica(self) -> None:
+    def test_a_named_pod_stands_for_its_replica(self) -> None:
+        """raycluster EX-69."""
         rc = tpus(1, 3, named=("b-1",), enableInTreeAutoscaling=True)
         found = plan(situation_with_rights(rc, *replica("a", 0, 3), *replica("b", 1, 3)))
         assert sorted(deletes(found)) == ["b-0", "b-1", "b-2"]
         assert places(found) == []
 
-    def test_ex70_with_the_autoscaler_nothing_goes_unnamed(self) -> None:
+    def test_with_the_autoscaler_nothing_goes_unnamed(self) -> None:
+        """raycluster EX-70."""
         rc = tpus(1, 2, named=("ghost",), enableInTreeAutoscaling=True)
         assert not plan(situation_with_rights(rc, *replica("a", 0), *replica("b", 1))).actions
 
@@ -175,7 +181,8 @@ class TestPodsWithoutAReplicasName:
 
 
 class TestWithTheGateClosed:
-    def test_ex71_pods_are_handled_one_by_one(self) -> None:
+    def test_pods_are_handled_one_by_one(self) -> None:
+        """raycluster EX-71."""
         rc = cluster(groups=[group("tpu", replicas=None, minReplicas=1, numOfHosts=4)])
         found = plan(situation(rc, *(pod(f"p{number}", group="tpu") for number in range(5))), GATE_OFF)
         assert len(deletes(found)) == 1

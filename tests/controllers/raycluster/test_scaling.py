@@ -29,9 +29,10 @@ class TestDesiredPods:
             (1, 2, 5, 1, 2),
         ],
     )
-    def test_ex58a_replicas_are_kept_within_their_bounds(
+    def test_replicas_are_kept_within_their_bounds(
         self, replicas: int | None, low: int | None, high: int | None, hosts: int, expected: int
     ) -> None:
+        """raycluster EX-58a."""
         assert scaling.desired_pods(group(replicas, low, high, hosts)) == expected
 
     def test_a_suspended_group_has_none(self) -> None:
@@ -41,8 +42,10 @@ class TestDesiredPods:
 
 class TestMaximum:
     @pytest.mark.parametrize(("high", "hosts", "expected"), [(2147483647, 2, 2147483647), (50, 3, 150)])
-    def test_ex75_it_saturates(self, high: int, hosts: int, expected: int) -> None:
+    def test_it_saturates(self, high: int, hosts: int, expected: int) -> None:
+        """raycluster EX-75."""
         assert scaling.max_pods(group(0, 0, high, hosts)) == expected
 
-    def test_ex75_a_sum_saturates_too(self) -> None:
+    def test_a_sum_saturates_too(self) -> None:
+        """raycluster EX-75."""
         assert scaling.total([2_000_000_000, 1_000_000_000]) == 2147483647

@@ -72,7 +72,8 @@ class TestCounts:
 
 
 class TestResources:
-    def test_ex76_the_head_and_all_replicas_are_summed(self) -> None:
+    def test_the_head_and_all_replicas_are_summed(self) -> None:
+        """raycluster EX-76."""
         one = template("ray-head", resources=requests(cpu="2", memory="1Gi"))
         other = group(numOfHosts=2, replicas=3, template=template("w", resources=requests(cpu="1", memory="512Mi")))
         found = of(seen(cluster(head={"template": one}, groups=[other])))
@@ -81,20 +82,23 @@ class TestResources:
         found = of(seen(cluster(head={"template": one}, groups=[other])))
         assert (found.desired_cpu, found.desired_memory) == ("2", "1Gi")
 
-    def test_ex77_replicas_count_as_they_are_written(self) -> None:
+    def test_replicas_count_as_they_are_written(self) -> None:
+        """raycluster EX-77."""
         one = template("h", resources=requests(cpu="1"))
         other = group(replicas=0, minReplicas=2, template=template("w", resources=requests(cpu="1")))
         found = of(seen(cluster(head={"template": one}, groups=[other])))
         assert found.desired_worker_replicas == 2
         assert found.desired_cpu == "1"
 
-    def test_ex78_gpus_of_all_names_are_one_number(self) -> None:
+    def test_gpus_of_all_names_are_one_number(self) -> None:
+        """raycluster EX-78."""
         amounts = {"nvidia.com/gpu": "2", "nvidia.com/mig-1g.5gb": "4", "amd.com/gpu": "1", "google.com/tpu": "8"}
         one = template("h", resources={"limits": amounts})
         found = of(seen(cluster(head={"template": one}, groups=[])))
         assert (found.desired_gpu, found.desired_tpu) == ("7", "8")
 
-    def test_ex79_a_request_comes_before_a_limit(self) -> None:
+    def test_a_request_comes_before_a_limit(self) -> None:
+        """raycluster EX-79."""
         one = template("h", resources=requests(cpu="1") | limits(cpu="2", memory="4Gi"))
         found = of(seen(cluster(head={"template": one}, groups=[])))
         assert (found.desired_cpu, found.desired_memory) == ("1", "4Gi")
@@ -114,22 +118,26 @@ class TestState:
     def test_a_pod_without_a_word_about_readiness_is_accepted(self) -> None:
         assert of(seen(workers(1), head(), pod("a", ready=None))).state == "ready"
 
-    def test_ex80_it_is_not_ready_while_something_is_refused(self) -> None:
+    def test_it_is_not_ready_while_something_is_refused(self) -> None:
+        """raycluster EX-80."""
         assert of(seen(workers(1), head(), pod("a"), failures=refused())).state is None
 
-    def test_ex80_once_ready_it_stays_ready(self) -> None:
+    def test_once_ready_it_stays_ready(self) -> None:
+        """raycluster EX-80."""
         ready = {"state": "ready", "stateTransitionTimes": {"ready": "2026-01-01T00:00:00Z"}}
         found = of(seen(workers(1, status=ready), head(ready=False)))
         assert found.state == "ready"
         assert found.state_transition_times == {"ready": "2026-01-01T00:00:00Z"}
 
-    def test_ex81_a_suspended_group_is_not_waited_for(self) -> None:
+    def test_a_suspended_group_is_not_waited_for(self) -> None:
+        """raycluster EX-81."""
         rc = cluster(groups=[group(suspend=True, replicas=9, minReplicas=9, maxReplicas=9)])
         found = of(seen(rc, head()))
         assert (found.desired_worker_replicas, found.min_worker_replicas, found.max_worker_replicas) == (None,) * 3
         assert found.state == "ready"
 
-    def test_ex82_a_head_alone_is_not_ready(self) -> None:
+    def test_a_head_alone_is_not_ready(self) -> None:
+        """raycluster EX-82."""
         found = of(seen(workers(3), head()))
         assert found.state is None
         assert found.state_transition_times == {}
@@ -156,14 +164,16 @@ class TestHeadPodReady:
     def test_of_a_ready_head(self) -> None:
         assert self.ready(PodCondition(type="Ready", status="True")) == ("True", "HeadPodRunningAndReady", "")
 
-    def test_ex83_the_containers_word_says_more(self) -> None:
+    def test_the_containers_word_says_more(self) -> None:
+        """raycluster EX-83."""
         waiting = ContainerState(waiting=Waiting(reason="ImagePullBackOff", message="m2"))
         assert self.ready(
             PodCondition(type="Ready", status="False", reason="ContainersNotReady", message="m1"),
             containers=[ContainerStatus(name="ray-head", state=waiting)],
         ) == ("False", "ImagePullBackOff", "m1; ray-head: m2")
 
-    def test_ex84_only_the_first_container_in_trouble_is_quoted(self) -> None:
+    def test_only_the_first_container_in_trouble_is_quoted(self) -> None:
+        """raycluster EX-84."""
         first = ContainerState(terminated=Terminated(reason="Error", message="m3"))
         second = ContainerState(waiting=Waiting(reason="CrashLoopBackOff", message="m4"))
         assert self.ready(
@@ -189,7 +199,8 @@ class TestHeadPodReady:
 
 
 class TestProvisioned:
-    def test_ex85_it_waits_for_every_pod_and_then_stays(self) -> None:
+    def test_it_waits_for_every_pod_and_then_stays(self) -> None:
+        """raycluster EX-85."""
         first = of(seen(workers(1), head(), pod("a", ready=False)))
         assert condition(first, "HeadPodReady")[0] == "True"
         assert condition(first, "RayClusterProvisioned")[0] == "False"
@@ -199,7 +210,8 @@ class TestProvisioned:
         assert condition(third, "RayClusterProvisioned")[0] == "True"
         assert condition(third, "HeadPodReady")[0] == "False"
 
-    def test_ex86_a_cluster_without_its_workers_is_not_provisioned(self) -> None:
+    def test_a_cluster_without_its_workers_is_not_provisioned(self) -> None:
+        """raycluster EX-86."""
         found = of(seen(workers(2), head(), failures=refused()))
         assert condition(found, "RayClusterProvisioned")[0] == "False"
         assert condition(found, "ReplicaFailure") == ("True", "FailedCreateWorkerPod", "exceeded quota")
@@ -239,7 +251,8 @@ class TestConditions:
 
 
 class TestEndpoints:
-    def test_ex88_a_headless_service_has_the_heads_address(self) -> None:
+    def test_a_headless_service_has_the_heads_address(self) -> None:
+        """raycluster EX-88."""
         found = of(seen(workers(0), head(ip="1.1.1.1")))
         assert found.head is not None
         assert (found.head.service_ip, found.head.service_name) == ("1.1.1.1", "rc-head-svc")
@@ -252,7 +265,8 @@ class TestEndpoints:
             "serve": "8000",
         }
 
-    def test_ex89_a_node_port_is_where_it_is_reached(self) -> None:
+    def test_a_node_port_is_where_it_is_reached(self) -> None:
+        """raycluster EX-89."""
         ports = [
             ServicePort(name="dashboard", port=8265, target_port=8265, node_port=30265),
             ServicePort(port=1, target_port=1),
@@ -274,7 +288,8 @@ class TestWriting:
         written = of(situation).to_dict() | {"lastUpdateTime": timestamp(NOW)}
         return replace(situation, cluster=workers(1, status=written, **fields))
 
-    def test_ex90_nothing_changed_is_not_written(self) -> None:
+    def test_nothing_changed_is_not_written(self) -> None:
+        """raycluster EX-90."""
         situation = self.settled()
         assert status_patch(situation.cluster, status(situation, None, NOW + 60), NOW + 60) is None
 

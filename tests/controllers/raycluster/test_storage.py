@@ -60,7 +60,7 @@ def claim_action(found: Plan) -> Any:
 
 class TestAClaimThatIsMissing:
     def test_is_made_before_the_head(self) -> None:
-        """EX-30."""
+        """raycluster EX-30."""
         found = plan(rocksdb())
         assert creates(found)[0] == "GCS storage PVC rc-gcs-pvc"
         made = orjson.loads(claim_action(found).body)
@@ -102,7 +102,7 @@ class TestAClaimThatIsThere:
         ],
     )
     def test_is_not_changed_when_the_spec_is(self, storage: dict[str, Any], told: str) -> None:
-        """EX-31."""
+        """raycluster EX-31."""
         found = plan(rocksdb(**storage), claim())
         assert claim_action(found) is None
         (event,) = found.events
@@ -120,7 +120,7 @@ class TestAClaimThatIsThere:
 
 
 class TestWhoseClaimItIs:
-    """EX-32."""
+    """raycluster EX-32."""
 
     OTHER = Owner(api_version="v1", kind="ConfigMap", name="x", uid="u-x")
 

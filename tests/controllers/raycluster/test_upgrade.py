@@ -58,7 +58,8 @@ NEW = recreating(groups=with_image("ray:2"))
 
 
 class TestAChangedSpec:
-    def test_ex48_takes_all_pods_with_it(self) -> None:
+    def test_takes_all_pods_with_it(self) -> None:
+        """raycluster EX-48."""
         found = plan(seen(NEW, made_from(OLD), pod("a"), pod("b")))
         assert deletes(found) == ["a", "b", "rc-head"]
         assert creates(found) == []
@@ -83,13 +84,15 @@ class TestAChangedSpec:
         assert plan(situation).is_empty
         assert situation.heads[0].metadata.annotations[HASH] == revision(NEW.spec)
 
-    def test_ex49_the_field_suspend_is_part_of_the_spec(self) -> None:
+    def test_the_field_suspend_is_part_of_the_spec(self) -> None:
+        """raycluster EX-49."""
         rc = recreating(suspend=False)
         assert deletes(plan(seen(recreating(), made_from(rc), pod("a")))) == ["a", "rc-head"]
 
 
 class TestWhatIsNoChange:
-    def test_ex48_other_replicas(self) -> None:
+    def test_other_replicas(self) -> None:
+        """raycluster EX-48."""
         found = plan(seen(recreating(groups=[group(replicas=2)]), made_from(recreating()), pod("a")))
         assert deletes(found) == []
 
@@ -162,7 +165,8 @@ class TestWithoutIt:
 
 
 class TestAHeadOfAnotherOperator:
-    def test_ex48_is_taken_to_be_up_to_date_and_renamed(self) -> None:
+    def test_is_taken_to_be_up_to_date_and_renamed(self) -> None:
+        """raycluster EX-48."""
         found = plan(seen(NEW, made_from(OLD, version="v1.0.0"), pod("a")))
         (change,) = found.actions
         assert isinstance(change, Patch)
