@@ -2,7 +2,8 @@
 
 from kuberay.engine.loops.endpoints import EndpointSlices
 from kuberay.engine.loops.garbage import GarbageCollector
+from kuberay.engine.loops.jobs import Jobs
 from kuberay.engine.loops.namespaces import Namespaces
 from kuberay.engine.loops.scheduler import Scheduler
 
-__all__ = ["EndpointSlices", "GarbageCollector", "Namespaces", "Scheduler"]
+__all__ = ["EndpointSlices", "GarbageCollector", "Jobs", "Namespaces", "Scheduler"]
