@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
-from kuberay.engine.loops import GarbageCollector, Namespaces
-from kuberay.kube.client import Client
-from kuberay.kube.http import HttpTransport
-from kuberay.kube.kubeconfig import load
 from tests import control_plane
 from tests.control_plane import ControlPlane, ProgramsMissing
+from tests.servers import BOTH, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from kuberay.kube.client import Client
 
 
 @pytest.fixture(scope="session")
@@ -30,24 +27,14 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlan
         yield plane
 
 
-@pytest.fixture(params=["embedded", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
+@pytest.fixture(params=BOTH)
 async def api(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """A client of the embedded API server and of a real one, in turn: what holds must hold on both.
 
     The real one is shared by all tests: use a namespace of your own.
     """
-    if request.param == "embedded":
-        client = Client(InProcessTransport(ApiServer(MemoryStorage())))
-        loops = [asyncio.create_task(loop.run()) for loop in (GarbageCollector(client), Namespaces(client))]
-        yield client
-        for loop in loops:
-            loop.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
-    else:
-        plane: ControlPlane = request.getfixturevalue("kubernetes")
-        client = Client(HttpTransport(load(plane.kubeconfig)))
-        yield client
-        await client.close()
+    async with serving(request.param, request) as server:
+        yield server.client
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,7 +16,7 @@ from kuberay.sim.kubelet import Fate
 from tests.operator.world import OPTIONS, World, living, operating
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
 
     from kuberay.api.core import Pod
     from kuberay.kube.client import Client
@@ -60,22 +60,16 @@ async def has_job(world: World) -> dict[str, Any]:
 
 class TestRedis:
     @pytest.fixture
-    async def cleanup(self, request: pytest.FixtureRequest, world: World) -> Callable[[Fate], Awaitable[None]]:
-        """Lets the Job end in a way: by its Pod where there is a Job controller, or by word."""
-        ends: dict[str, Fate] = {}
+    def cleanup(self, world: World) -> Callable[[Fate], None]:
+        """Lets the Job's Pod end in a way; until then it never starts."""
+        ends: list[Fate] = [Fate.PENDING]
 
         def fate(pod: Pod) -> Fate:
-            is_cleanup = pod.metadata.labels.get("ray.io/node-type") == "redis-cleanup"
-            return ends.get("cleanup", Fate.PENDING) if is_cleanup else Fate.RUNNING
+            return ends[-1] if pod.metadata.labels["ray.io/node-type"] == "redis-cleanup" else Fate.RUNNING
 
-        async def end(how: Fate) -> None:
-            ends["cleanup"] = how
+        def end(how: Fate) -> None:
+            ends.append(how)
             world.kubelet.look_again()
-            if request.node.callspec.params["api"] == "embedded":
-                await has_job(world)
-                kind = "Complete" if how is Fate.SUCCEEDED else "Failed"
-                patch = {"status": {"conditions": [{"type": kind, "status": "True", "reason": "Because"}]}}
-                await world.client.patch(JOBS, JOB, patch, namespace=world.namespace, subresource="status")
 
         world.kubelet.fate = fate
         return end
@@ -87,7 +81,7 @@ class TestRedis:
         assert (await world.cluster()).metadata.generation == 1
 
     async def test_the_cluster_goes_when_its_state_has_been_removed(
-        self, world: World, cleanup: Callable[[Fate], Awaitable[None]]
+        self, world: World, cleanup: Callable[[Fate], None]
     ) -> None:
         await world.apply(**REDIS)
         await world.ready(1)
@@ -97,17 +91,17 @@ class TestRedis:
         assert await world.has_event("CreatedRedisCleanupJob") == f"Created Redis cleanup Job {world.namespace}/{JOB}"
         assert [pod for pod in await world.pods() if pod.metadata.labels["ray.io/node-type"] != "redis-cleanup"] == []
         assert (await world.condition("RedisCleanup")).reason == "CleanupJobRunning"
-        await cleanup(Fate.SUCCEEDED)
+        cleanup(Fate.SUCCEEDED)
         await is_gone(world)
 
     async def test_it_goes_too_when_that_fails_and_says_what_is_left(
-        self, world: World, cleanup: Callable[[Fate], Awaitable[None]]
+        self, world: World, cleanup: Callable[[Fate], None]
     ) -> None:
         rc = await world.apply(**REDIS)
         await world.ready(1)
         await world.delete(RAY_CLUSTERS, "rc")
         await has_job(world)
-        await cleanup(Fate.FAILED)
+        cleanup(Fate.FAILED)
         await is_gone(world)
         assert f"storage namespace {rc.metadata.uid}" in await world.has_event("RedisCleanupFailed")
 
@@ -119,16 +113,14 @@ class TestRedis:
         await is_gone(world)
         assert f"storage namespace {rc.metadata.uid}" in await world.has_event("ForceDeletedStuckCluster")
 
-    async def test_an_invalid_spec_does_not_keep_it(
-        self, world: World, cleanup: Callable[[Fate], Awaitable[None]]
-    ) -> None:
+    async def test_an_invalid_spec_does_not_keep_it(self, world: World, cleanup: Callable[[Fate], None]) -> None:
         await world.apply(**REDIS)
         await world.ready(1)
         await world.patch({"spec": {"headGroupSpec": {"rayStartParams": {"redis-password": "x"}}}})
         await world.condition("Blocked")
         await world.delete(RAY_CLUSTERS, "rc")
         await has_job(world)
-        await cleanup(Fate.SUCCEEDED)
+        cleanup(Fate.SUCCEEDED)
         await is_gone(world)
 
     async def test_fault_tolerance_that_was_switched_off_does_not_keep_it(self, world: World) -> None:

@@ -7,22 +7,15 @@ cannot be played yet stands in `NOT_YET`, by name.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
-from kuberay.engine.loops import GarbageCollector, Namespaces
-from kuberay.kube.client import Client
-from kuberay.kube.http import HttpTransport
-from kuberay.kube.kubeconfig import load
 from tests.operator.golden.comparison import shown, unexpected
 from tests.operator.golden.normal_form import expanded
 from tests.operator.golden.records import UPSTREAM, Case, cases
 from tests.operator.golden.stage import Stage
-
-if TYPE_CHECKING:
-    from tests.control_plane import ControlPlane
+from tests.servers import BOTH, serving
 
 pytestmark = [
     pytest.mark.slow,
@@ -55,31 +48,15 @@ NOT_YET: dict[str, str] = {
 PLAYED = [case for case in cases() if case.name not in NOT_YET]
 
 
-@pytest.fixture(scope="session", params=["embedded", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
+@pytest.fixture(scope="session", params=BOTH)
 def played(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Our records of all cases, by name."""
-    if request.param == "embedded":
-        return {"is_embedded": True, **asyncio.run(_on_embedded(PLAYED))}
-    return {"is_embedded": False, **asyncio.run(_on_kubernetes(request.getfixturevalue("kubernetes"), PLAYED))}
 
+    async def play() -> dict[str, Any]:
+        async with serving(request.param, request) as server:
+            return await Stage(server.client).play(PLAYED)
 
-async def _on_embedded(cases: list[Case]) -> dict[str, Any]:
-    client = Client(InProcessTransport(ApiServer(MemoryStorage())))
-    loops = [asyncio.create_task(loop.run()) for loop in (GarbageCollector(client), Namespaces(client))]
-    try:
-        return await Stage(client).play(cases)
-    finally:
-        for loop in loops:
-            loop.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
-
-
-async def _on_kubernetes(plane: ControlPlane, cases: list[Case]) -> dict[str, Any]:
-    client = Client(HttpTransport(load(plane.kubeconfig)))
-    try:
-        return await Stage(client).play(cases)
-    finally:
-        await client.close()
+    return {"is_embedded": request.param == "embedded", **asyncio.run(play())}
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=lambda case: case.name)
