@@ -66,3 +66,37 @@ class TestAWorker:
 
     def test_values_are_not_written_out(self) -> None:
         assert "hunter2" not in worker(template=template("w", env=[{"name": "PASSWORD", "value": "hunter2"}]))
+
+
+class TestHowItIsWritten:
+    LONG = "v2:h.c[0].image=Ss4e,rayVersion=8T7e"
+    """What stands on Pods must stay readable: this is how it is written today."""
+
+    def test_every_word_comes_back_as_it_went(self) -> None:
+        given = template("w", metadata={"labels": {"a": "b"}}, pod={"initContainers": [{"name": "i"}], "hostIPC": True})
+        paths = origin.changed(worker(template=given), "v2:other=AAAA")
+        assert paths == [
+            "other",
+            "template.metadata",
+            "template.spec.containers[0].image",
+            "template.spec.containers[0].name",
+            "template.spec.hostIPC",
+            "template.spec.initContainers[0].name",
+        ]
+
+    def test_a_typical_one_is_short(self) -> None:
+        ports = [{"name": "dashboard", "containerPort": 8265}]
+        given = template("ray-head", ports=ports, resources={"limits": {"cpu": "1"}}, volumeMounts=[{"name": "logs"}])
+        fields: dict[str, Any] = {"rayStartParams": {"dashboard-host": "0.0.0.0"}, "template": given}
+        assert len(head(head=fields)) < 150
+
+    def test_a_pod_that_was_made_before_it_was_short_is_understood(self) -> None:
+        before = '{"headGroupSpec.template.spec.containers[0].image":"4ace1e00","rayVersion":"f13ede00"}'
+        assert origin.changed(before, self.LONG) == []
+        assert origin.changed(before.replace("4ace", "5ace"), self.LONG) == [
+            "headGroupSpec.template.spec.containers[0].image"
+        ]
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a":1}', '{"a":"zz"}', '{"a":"fffffffff"}', "v3:a=bcde"])
+    def test_what_cannot_be_read_tells_nothing(self, text: str) -> None:
+        assert origin.changed(text, self.LONG) == []

@@ -2,11 +2,15 @@
 
 Only fields that end up in Pods count. Replicas, Ingress, network policy and what the autoscaler reads by itself take
 effect at once; tolerations and scheduling gates belong to those who place Pods.
+
+It is written on every Pod, so it is kept short: `v2:h.rayStartParams=5Sx0,h.c[0].image=Yk1-,rayVersion=b2Jl`. Pods
+made before that have a JSON object of the same checksums, and can be read as well.
 """
 
 from __future__ import annotations
 
 import zlib
+from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -32,6 +36,15 @@ _AT_ONCE = frozenset(
 _READ_BY_THE_AUTOSCALER = frozenset({"idleTimeoutSeconds", "upscalingMode"})
 _IN_PODS = ("labels", "numOfHosts", "rayStartParams", "resources")
 _PLACEMENT = frozenset({"schedulingGates", "tolerations"})
+
+_VERSION = "v2:"
+_WORDS = {
+    "headGroupSpec.": "h.",
+    "template.spec.containers[": "c[",
+    "template.spec.initContainers[": "i[",
+    "template.spec.": "s.",
+    "template.": "t.",
+}
 
 
 def of_head(spec: RayClusterSpec) -> str:
@@ -81,17 +94,41 @@ def _group(group: Json) -> Iterator[tuple[str, Any]]:
 
 def _written(fields: Json) -> str:
     """Each path with a checksum of what stands there; values themselves may be secret."""
-    sums = {
-        path: format(zlib.crc32(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)), "08x")
-        for path, value in fields.items()
+    sums = (
+        f"{_shortened(path)}={_checksum(zlib.crc32(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)))}"
+        for path, value in sorted(fields.items())
         if value not in (None, {}, [])
-    }
-    return orjson.dumps(sums, option=orjson.OPT_SORT_KEYS).decode()
+    )
+    return _VERSION + ",".join(sums)
 
 
 def _read(text: str) -> dict[str, str]:
+    if text.startswith(_VERSION):
+        sums = (each.rpartition("=") for each in text.removeprefix(_VERSION).split(",") if each)
+        return {_lengthened(path): checksum for path, _, checksum in sums}
     try:
         found = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return {path: _checksum(int(checksum, 16)) for path, checksum in found.items()}
+    except (AttributeError, OverflowError, TypeError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+
+
+def _checksum(crc: int) -> str:
+    """Four characters that tell one value of a field from the next."""
+    return urlsafe_b64encode(crc.to_bytes(4, "big")[:3]).decode()
+
+
+def _shortened(path: str) -> str:
+    return _respelled(path, _WORDS)
+
+
+def _lengthened(path: str) -> str:
+    return _respelled(path, {short: long for long, short in _WORDS.items()})
+
+
+def _respelled(path: str, words: dict[str, str]) -> str:
+    """The same path with other words at its beginning: one for the head's group, one within a group."""
+    group, *inner = words
+    start, rest = (words[group], path.removeprefix(group)) if path.startswith(group) else ("", path)
+    found = next((word for word in inner if rest.startswith(word)), None)
+    return start + (rest if found is None else words[found] + rest.removeprefix(found))
