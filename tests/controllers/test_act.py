@@ -178,6 +178,23 @@ class TestChanging:
         (known,) = world.store
         assert known.metadata.annotations == {}
 
+    async def test_one_that_is_gone_has_no_need_of_it(self, world: World) -> None:
+        outcome = await world.actor.run([[patch("a", "u")]], "u-1")
+        assert len(outcome.done) == 1
+
+    async def test_one_that_somebody_has_changed_is_not_taken_to_be_done(self, world: World) -> None:
+        old = await world.pod("a")
+        await world.client.patch(PODS, "a", {"metadata": {"labels": {"by": "somebody"}}}, namespace="default")
+        change = {"metadata": {"finalizers": ["example.com/x"], "resourceVersion": old.metadata.resource_version}}
+        outcome = await world.actor.run([[replace(patch("a", old.metadata.uid), patch=change)], [create("b")]], "u-1")
+        assert outcome.done == []
+        assert outcome.refused == []
+        assert outcome.is_outdated
+        assert not outcome.is_empty
+        assert await world.names() == ["a"], "what comes after it waits"
+        (known,) = world.store
+        assert known.metadata.labels == {"by": "somebody"}, "the next decision is made on what it is now"
+
     async def test_a_thing_that_is_not_announced_is_changed_in_silence(self, world: World) -> None:
         pod = await world.pod("a")
         quiet = Subject("head Pod", "HeadPod", is_announced=False)

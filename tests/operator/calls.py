@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from kuberay.kube.errors import Conflict
 from kuberay.operator import rights
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def granted(*lists: tuple[rights.Right, ...]) -> set[Call]:
 class Recorded:
     """A transport that remembers what was asked.
 
-    :param doubles: send every create twice and answer the second: "it exists already" is what the operator hears.
+    :param doubles: send every create twice and answer the second: "it exists already" is what the operator hears. And
+        say of the first change of each kind that somebody else was faster.
     """
 
     def __init__(self, transport: Transport, *, doubles: bool = False) -> None:
@@ -56,6 +58,9 @@ class Recorded:
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         call = Call.of(request)
+        if self._doubles and call.verb == "patch" and call not in self.calls and "/" not in call.resource:
+            self.calls.add(call)
+            raise Conflict(f"somebody has changed {request.path}")
         self.calls.add(call)
         if self._doubles and call.verb == "create" and call.resource != "events":
             await self._transport.send(request, timeout=timeout)

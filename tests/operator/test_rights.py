@@ -1,7 +1,8 @@
 """The operator's rights are exactly what it uses: no request is missing from its roles, and no right is idle.
 
 That no request is missing holds in every test of `tests/operator`: see `world.operating`. Here everything is done once,
-with every creation answered by "it exists already", and what was asked is compared with what is granted.
+with every creation answered by "it exists already" and the first change of each kind by "it was changed", and what was
+asked is compared with what is granted.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Stages in order, the actions of a stage at once. What was to be true and already is counts as done: an object of ours
 under that name, or of anybody where that will do; an object that is gone. Every answer goes into the store, so that
-the next decision knows of it. A refusal is an answer too: it is handed back as data. Only when there is no telling
-(the server cannot be reached, or does not want to be bothered now) is the whole attempt given up, to be made again
-later.
+the next decision knows of it. A refusal is an answer too: it is handed back as data. What was decided on an object
+that somebody has changed meanwhile is not done, and has to be decided again. Only when there is no telling (the server
+cannot be reached, or does not want to be bothered now) is the whole attempt given up, to be made again later.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Outcome:
     """Actions that the server would not have, with what it said."""
     interruption: KubeError | None = None
     """Why the rest was not tried, when that is nobody's fault."""
+    is_outdated: bool = False
+    """Whether an object is another than the one that was decided on; the store knows it as it is now."""
     is_namespace_closing: bool = False
     """Whether something was refused because the namespace is being deleted: nothing can be made in it any more."""
 
@@ -77,7 +79,7 @@ class Outcome:
     @property
     def is_empty(self) -> bool:
         """Whether nothing at all came of it."""
-        return not (self.done or self.found or self.refused)
+        return not (self.done or self.found or self.refused or self.is_outdated)
 
     @property
     def refused_scopes(self) -> set[str]:
@@ -160,7 +162,7 @@ class Actor:
             async with asyncio.TaskGroup() as group:
                 for action in stage:
                     group.create_task(self._attempt(action, owner_uid, outcome))
-            if outcome.refused or outcome.interruption is not None:
+            if outcome.refused or outcome.is_outdated or outcome.interruption is not None:
                 break
         return outcome
 
@@ -181,7 +183,7 @@ class Actor:
                 type=cache.type,
             )
         except (NotFound, Conflict):
-            return
+            return  # the next look tells whether it still has to be written
         log.info("wrote status", why=action.why)
         cache.store.wrote(written)
 
@@ -207,6 +209,9 @@ class Actor:
                         assert_never(action)
             except _PASSING as error:
                 outcome.interruption = error
+            except Outdated:
+                log.info("changed meanwhile, and is decided anew", what=action.subject.noun, name=action.name)
+                outcome.is_outdated = True
             except ApiError as error:
                 outcome.is_namespace_closing |= _tells_of_closing_namespace(error)
                 self._refused(action, str(error), outcome)
@@ -260,7 +265,10 @@ class Actor:
                 namespace=action.namespace,
                 type=cache.type,
             )
-        except (NotFound, Conflict):
+        except NotFound:
+            return
+        except Conflict:
+            await self._check_is_another(action)
             return
         log.info("changed", what=action.subject.noun, name=action.name, why=action.why)
         cache.store.wrote(written)
@@ -271,8 +279,11 @@ class Actor:
             answer = await self._client.delete(
                 action.resource, action.name, namespace=action.namespace, uid=action.uid, type=cache.type
             )
-        except (NotFound, Conflict):
-            answer = None  # gone, or another one has its name by now
+        except NotFound:
+            answer = None
+        except Conflict:
+            await self._check_is_another(action)
+            answer = None
         else:
             log.info("deleted", what=action.subject.noun, name=action.name, why=action.why)
         if answer is not None and identity(answer).leaving:
@@ -281,6 +292,20 @@ class Actor:
         known = cache.store.get(action.namespace, action.name)
         if known is not None and identity(known).uid == action.uid:
             cache.store.deleted(known)
+
+    async def _check_is_another(self, action: Patch | Delete) -> None:
+        """Find out why a precondition did not hold: servers say it in words only.
+
+        :raises Outdated: it is the object that was meant, and somebody has changed it.
+        """
+        cache = self._caches[action.resource]
+        try:
+            found = await self._client.get(action.resource, action.name, namespace=action.namespace, type=cache.type)
+        except NotFound:
+            return
+        if identity(found).uid == action.uid:
+            cache.store.wrote(found)
+            raise Outdated
 
 
 def _is_left_over(action: Create, owner: Any) -> bool:
@@ -292,6 +317,10 @@ def _is_left_over(action: Create, owner: Any) -> bool:
 def _tells_of_closing_namespace(error: ApiError) -> bool:
     details = error.status.details
     return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)
+
+
+class Outdated(Exception):
+    """Somebody has changed an object since it was decided what to do about it."""
 
 
 class NameTaken(Exception):

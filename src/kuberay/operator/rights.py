@@ -31,7 +31,7 @@ class Right:
 
 
 USED = (
-    Right("ray.io", "rayclusters", (*_FOLLOW, "patch"), "what is asked for; finalizers"),
+    Right("ray.io", "rayclusters", (*_FOLLOW, "get", "patch"), "what is asked for; finalizers"),
     Right("ray.io", "rayclusters/status", ("patch",), "how it is doing"),
     Right(_CORE, "pods", (*_FOLLOW, *_MAKE, "patch", "delete"), "heads and workers"),
     Right(_CORE, "services", (*_FOLLOW, *_MAKE), "the way to heads, to workers that share a replica, and to Serve"),
