@@ -78,6 +78,7 @@ class TestTheContainer:
 
 class TestTheHeadAroundIt:
     def test_ray_does_not_start_an_autoscaler_of_its_own(self) -> None:
+        """pod-template 28.3."""
         rc = scaling(head={"template": template("ray-head"), "rayStartParams": {"no-monitor": "false"}})
         assert " --no-monitor " in ray(head(rc))["args"][0]
 

@@ -118,7 +118,7 @@ class TestRedisByAnnotation:
 
 
 class TestWithoutFaultTolerance:
-    """raycluster EX-22."""
+    """raycluster EX-22, pod-template 28.6."""
 
     def test_the_head_says_so_and_knows_nothing_of_redis(self) -> None:
         built = head(cluster())
@@ -163,6 +163,7 @@ class TestRocksDb:
         assert {"name": "gcs-storage", "persistentVolumeClaim": {"claimName": "mine"}} in built["spec"]["volumes"]
 
     def test_a_claim_is_small_and_for_one_node_by_default(self) -> None:
+        """raycluster EX-30."""
         claim = fault_tolerance.claim(self.embedded())
         assert claim["metadata"] == {
             "name": "rc-gcs-pvc",

@@ -26,6 +26,7 @@ class TestPodNames:
         ],
     )
     def test_a_head_is_named_after_its_cluster(self, name: str, expected: str) -> None:
+        """raycluster EX-16, pod-template 28.6."""
         assert names.head_pod(cluster(name=name)) == expected
         assert names.head_generate_name(cluster(name=name)) == expected + "-"
 
@@ -39,6 +40,7 @@ class TestPodNames:
         ],
     )
     def test_a_worker_is_named_after_its_cluster_and_group(self, name: str, group_name: str, expected: str) -> None:
+        """raycluster EX-15."""
         rc = cluster(name=name, groups=[group(group_name)])
         assert names.worker_generate_name(rc, rc.spec.worker_group_specs[0]) == expected
 
@@ -84,6 +86,7 @@ class TestShortening:
         ],
     )
     def test_a_name_keeps_its_end_and_starts_with_a_letter(self, name: str, expected: str) -> None:
+        """raycluster EX-14, pod-template 28.6."""
         assert names.check_name(name) == expected
 
     @pytest.mark.parametrize(
@@ -96,6 +99,7 @@ class TestShortening:
         ],
     )
     def test_a_label_keeps_its_end_and_may_start_with_a_digit(self, value: str, expected: str) -> None:
+        """raycluster EX-17."""
         assert names.check_label(value) == expected
 
 

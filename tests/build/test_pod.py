@@ -163,6 +163,7 @@ class TestCommand:
         assert {"command": built["command"], "args": built["args"]} == own
 
     def test_a_split_ray_start_is_not_recognised(self) -> None:
+        """pod-template 28.1."""
         (args,) = self.start(command=["ray", "start", "--head"])["args"]
         assert args.startswith(" ray  start  --head  && ulimit -n ")
 
@@ -227,6 +228,7 @@ class TestEnvironment:
         ]
 
     def test_a_users_value_for_the_pods_identity_is_overruled(self) -> None:
+        """pod-template 28.9."""
         own = [{"name": "RAY_CLUSTER_NAME", "value": "mine"}]
         lines = env(ray(head(cluster(head={"template": template("ray-head", env=own)}))))
         last = [line for line in lines if line.startswith(("RAY_CLUSTER_NAME=", "RAY_CLUSTER_NAME<"))][-1]
@@ -260,6 +262,7 @@ class TestInitContainer:
         assert env(waiting) == [f"FQ_RAY_IP={ADDRESS}", "RAY_IP=rc-head-svc"]
 
     def test_it_runs_as_the_ray_container_does_but_with_resources_of_its_own(self) -> None:
+        """pod-template 28.5."""
         one = template(
             "ray-worker",
             imagePullPolicy="Always",
@@ -269,13 +272,14 @@ class TestInitContainer:
             volumeMounts=[{"name": "certificates", "mountPath": "/c"}],
             resources=limits(cpu="4", gpu="1"),
         )
-        (waiting,) = worker(cluster(groups=[group(template=one)]))["spec"]["initContainers"]
+        rc = cluster(groups=[group(template=one)], gcsFaultToleranceOptions={})
+        (waiting,) = worker(rc, default_environment=({"name": "B", "value": "2"},))["spec"]["initContainers"]
         small = {"cpu": "200m", "memory": "256Mi"}
         assert waiting["image"] == "rayproject/ray:2.52.0"
         assert waiting["imagePullPolicy"] == "Always"
         assert waiting["securityContext"] == {"runAsUser": 7}
         assert waiting["volumeMounts"] == [{"name": "certificates", "mountPath": "/c"}]
-        assert env(waiting)[0] == "A=1"
+        assert env(waiting) == ["A=1", f"FQ_RAY_IP={ADDRESS}", "RAY_IP=rc-head-svc"]
         assert "envFrom" not in waiting
         assert waiting["resources"] == {"limits": small, "requests": small}
 
@@ -319,11 +323,13 @@ class TestSharedMemory:
         assert self.spec()["volumes"] == [{"name": "shared-mem", "emptyDir": {"medium": "Memory"}}]
 
     def test_something_the_user_mounts_there_is_used_instead(self) -> None:
+        """pod-template 27.6."""
         spec = self.spec(volumeMounts=[{"name": "mine", "mountPath": "/dev/shm"}])
         assert "volumes" not in spec
         assert spec["containers"][0]["volumeMounts"] == [{"name": "mine", "mountPath": "/dev/shm"}]
 
     def test_a_volume_of_that_name_is_mounted(self) -> None:
+        """pod-template 27.6."""
         own = {"name": "shared-mem", "emptyDir": {}}
         spec = self.spec(pod={"volumes": [own]})
         assert spec["volumes"] == [own]
@@ -338,6 +344,7 @@ class TestMetricsPort:
         assert ray(worker())["ports"] == [{"name": "metrics", "containerPort": 8080}]
 
     def test_a_port_of_that_name_is_kept(self) -> None:
+        """pod-template 27.7."""
         own = {"name": "metrics", "containerPort": 9090}
         rc = cluster(head={"template": template("ray-head", ports=[own])})
         assert ray(head(rc))["ports"] == [own]

@@ -50,6 +50,7 @@ class TestHandlers:
         readiness: dict[str, Any],
         failures: int,
     ) -> None:
+        """pod-template 28.4."""
         ray = injected(node_type, version, creator)
         assert handler(ray["livenessProbe"]) == liveness
         assert handler(ray["readinessProbe"]) == readiness
@@ -79,6 +80,7 @@ class TestTimes:
 
 class TestUsersOwn:
     def test_a_probe_of_the_user_is_kept_and_the_other_is_added(self) -> None:
+        """pod-template 27.7."""
         ray = injected("head", "2.53.0", readinessProbe={"tcpSocket": {"port": 1}})
         assert ray["readinessProbe"] == {"tcpSocket": {"port": 1}}
         assert handler(ray["livenessProbe"]) == HTTP

@@ -80,6 +80,7 @@ class TestGenerated:
 
 class TestSelector:
     def test_it_finds_a_head_whose_template_renames_the_application(self) -> None:
+        """raycluster EX-74."""
         metadata = {"labels": {"app.kubernetes.io/name": "myapp"}}
         service = built(template=template("ray-head", metadata=metadata))
         assert service["spec"]["selector"] == LABELS | {"app.kubernetes.io/name": "myapp"}

@@ -14,12 +14,18 @@ from kuberay.build.options import BuildOptions
 from tests.build.clusters import cluster, group, limits, requests, template
 
 ADDRESS = "rc-head-svc.default.svc.cluster.local"
+AUTOSCALING = {"enableInTreeAutoscaling": True}
 
 
-def head_line(params: dict[str, str], container: dict[str, Any] | None = None, **fields: Any) -> str:
+def head_line(
+    params: dict[str, str],
+    container: dict[str, Any] | None = None,
+    spec: dict[str, Any] | None = None,
+    **fields: Any,
+) -> str:
     """The line of a head with these parameters and container resources; `fields` are the group's own."""
     head = {"rayStartParams": params, "template": template("ray-head", resources=container or {}), **fields}
-    return _line(pod.head(cluster(head=head), BuildOptions()))
+    return _line(pod.head(cluster(head=head, **(spec or {})), BuildOptions()))
 
 
 def worker_line(
@@ -54,7 +60,7 @@ class TestWholeLines:
         )
 
     def test_a_worker_prints_its_own_port_but_joins_the_heads(self) -> None:
-        """pod-template E2."""
+        """pod-template E2, pod-template 28.7."""
         assert worker_line({"port": "6379"}, limits(cpu="1", memory="1Gi", gpu="3")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365  --memory=1073741824"
             "  --metrics-export-port=8080  --num-cpus=1  --num-gpus=3  --port=6379"
@@ -62,7 +68,7 @@ class TestWholeLines:
 
     def test_an_explicit_zero_is_kept(self) -> None:
         """pod-template E3."""
-        assert head_line({"num-cpus": "0", "no-monitor": "true"}, limits(cpu="1", memory="5Gi")) == line(
+        assert head_line({"num-cpus": "0"}, limits(cpu="1", memory="5Gi"), AUTOSCALING) == line(
             "ray start --head  --block  --dashboard-agent-listen-port=52365  --dashboard-host=0.0.0.0"
             "  --memory=5368709120  --metrics-export-port=8080  --no-monitor  --num-cpus=0"
         )
@@ -75,7 +81,7 @@ class TestWholeLines:
         )
 
     def test_requests_stand_in_for_missing_cpu_limits_only(self) -> None:
-        """pod-template E5."""
+        """pod-template E5, pod-template 28.2, pod-template 30.1."""
         assert worker_line({}, requests(cpu="1500m", memory="2Gi", gpu="1")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             "  --metrics-export-port=8080  --num-cpus=2"
@@ -103,7 +109,7 @@ class TestWholeLines:
         )
 
     def test_resources_that_cannot_be_read_stop_all_derivation_of_accelerators(self) -> None:
-        """pod-template E9."""
+        """pod-template E9, pod-template 28.2."""
         assert worker_line({"resources": r'"{\"Custom\": 1}"'}, limits(gpu="2", tpu="4")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             r'  --metrics-export-port=8080  --resources="{\"Custom\": 1}"'
@@ -123,7 +129,7 @@ class TestWholeLines:
         )
 
     def test_booleans_are_switches_but_for_three_flags(self) -> None:
-        """pod-template E11."""
+        """pod-template E11, pod-template 28.3."""
         params = {
             "block": "false",
             "log-color": "false",
@@ -138,17 +144,18 @@ class TestWholeLines:
             "  --metrics-export-port=8080"
         )
 
-    def test_shell_variables_are_left_for_the_shell(self) -> None:
+    def test_credentials_of_redis_are_left_for_the_shell_to_fill_in(self) -> None:
         """pod-template E12."""
-        params = {"num-cpus": "0", "redis-password": "$REDIS_PASSWORD", "redis-username": "$REDIS_USERNAME"}
-        assert head_line(params, limits(cpu="1", memory="5Gi")) == line(
+        credentials = {"redisUsername": {"value": "ray"}, "redisPassword": {"value": "pw"}}
+        spec = {"gcsFaultToleranceOptions": credentials}
+        assert head_line({"num-cpus": "0"}, limits(cpu="1", memory="5Gi"), spec) == line(
             "ray start --head  --block  --dashboard-agent-listen-port=52365  --dashboard-host=0.0.0.0"
             "  --memory=5368709120  --metrics-export-port=8080  --num-cpus=0  --redis-password=$REDIS_PASSWORD"
             "  --redis-username=$REDIS_USERNAME"
         )
 
     def test_workers_follow_the_heads_port(self) -> None:
-        """pod-template E13."""
+        """pod-template E13, pod-template 28.7."""
         params = {"port": "6380", "dashboard-port": "8266", "dashboard-agent-listen-port": "52400"}
         resources = limits(cpu="2", memory="4Gi")
         assert head_line(params, resources) == line(
@@ -161,7 +168,7 @@ class TestWholeLines:
         )
 
     def test_a_zero_limit_falls_through_to_the_request(self) -> None:
-        """pod-template E14."""
+        """pod-template E14, pod-template 28.10, pod-template 30.1."""
         assert worker_line({}, limits(mig="1", cpu="0") | requests(cpu="2")) == line(
             "ray start  --address=F:6379  --block  --dashboard-agent-listen-port=52365"
             "  --metrics-export-port=8080  --num-cpus=2  --num-gpus=1"
@@ -176,10 +183,11 @@ class TestWholeLines:
         )
 
     def test_the_heads_group_fields_become_parameters_too(self) -> None:
-        """pod-template E16."""
+        """pod-template E16, pod-template 28.10."""
         assert head_line(
-            {"no-monitor": "true"},
+            {},
             limits(cpu="1", memory="5Gi"),
+            AUTOSCALING,
             resources={"CPU": "0"},
             labels={"ray.io/region": "us-central2"},
         ) == line(

@@ -94,6 +94,7 @@ class TestDuration:
         assert await scene.lines(self.NAME) == []
 
     async def test_it_goes_with_the_cluster(self) -> None:
+        """raycluster EX-01."""
         scene = Scene()
         scene.store.replaced([cluster(provisioned=False, version=1)], "1")
         scene.store.applied(cluster(provisioned=True, version=2))

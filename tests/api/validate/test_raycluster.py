@@ -13,6 +13,8 @@ OPTIONS = {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}
 
 
 class TestNames:
+    """raycluster EX-06, pod-template 24.15."""
+
     @pytest.mark.parametrize("name", ["a", "a" * 53, "my-cluster-1"])
     def test_a_name_that_leaves_room_for_service_names_is_fine(self, name: str) -> None:
         assert raycluster.metadata_problems(RayCluster.from_dict({"metadata": {"name": name}})) == []
@@ -57,6 +59,7 @@ class TestGroups:
         assert list(problems(manifest(group(numOfHosts=hosts)))) == ["spec.workerGroupSpecs[0].numOfHosts"]
 
     def test_without_autoscaling_both_bounds_are_needed(self) -> None:
+        """raycluster EX-07."""
         bare = {"groupName": "a", "template": pod()}
         assert list(problems(manifest(bare))) == [
             "spec.workerGroupSpecs[0].minReplicas",
@@ -76,6 +79,7 @@ class TestGroups:
         assert list(problems(manifest(group(**bounds)))) == [f"spec.workerGroupSpecs[0].{field}"]
 
     def test_replicas_outside_the_bounds_are_only_a_warning(self) -> None:
+        """raycluster EX-08."""
         document = manifest(group(replicas=1, minReplicas=2), group("b", replicas=9))
         assert problems(document) == {}
         assert warnings(document) == {
@@ -96,18 +100,23 @@ class TestGroups:
         assert list(warnings(document)) == ["spec.workerGroupSpecs[0].resources.CPU"]
 
     def test_resources_are_set_in_one_place(self) -> None:
+        """raycluster EX-11a, pod-template 24.8."""
         both: dict[str, Any] = {"rayStartParams": {"num-gpus": "1"}, "resources": {"GPU": "1"}}
         assert list(problems(manifest(group(**both), head=both))) == [
             "spec.headGroupSpec.resources",
             "spec.workerGroupSpecs[0].resources",
         ]
+        for one in both:
+            assert problems(manifest(group(**{one: both[one]}))) == {}
         assert problems(manifest(group(rayStartParams={"num-gpus": ""}, resources={"GPU": "1"}))) == {}
 
     def test_the_labels_parameter_is_refused_even_when_empty(self) -> None:
+        """raycluster EX-11a, pod-template 24.9."""
         found = problems(manifest(group(rayStartParams={"labels": ""})))
         assert list(found) == ["spec.workerGroupSpecs[0].rayStartParams.labels"]
 
     def test_labels_must_be_labels_of_kubernetes(self) -> None:
+        """pod-template 24.9."""
         found = problems(manifest(head={"labels": {"x.io/zone": "a b", "-": "ok", "fine": ""}}))
         assert list(found) == ["spec.headGroupSpec.labels[x.io/zone]", "spec.headGroupSpec.labels[-]"]
 
@@ -148,6 +157,7 @@ class TestAutoscaling:
         assert list(problems(manifest(group(suspend=True)), gates)) == ["spec.workerGroupSpecs[0].suspend"]
 
     def test_the_version_is_chosen_in_one_place(self) -> None:
+        """pod-template 24.10."""
         variable = "spec.headGroupSpec.template.spec.containers[0].env[0]"
         assert list(problems(manifest(head={"template": pod_with_env(RAY_enable_autoscaler_v2="0")}, **self.V2))) == [
             variable
@@ -155,6 +165,7 @@ class TestAutoscaling:
         assert list(problems(manifest(head={"template": pod_with_env(RAY_enable_autoscaler_v2="1")}))) == [variable]
 
     def test_version_2_refuses_restarting_pods_and_version_1_warns_of_workers(self) -> None:
+        """raycluster EX-11, pod-template 24.11."""
         restarting = pod(restartPolicy="Always")
         document = manifest(group(template=restarting), head={"template": restarting}, **self.V2)
         assert list(problems(document)) == [
@@ -166,6 +177,7 @@ class TestAutoscaling:
         assert list(warnings(document)) == ["spec.workerGroupSpecs[0].template.spec.restartPolicy"]
 
     def test_the_start_command_variable_is_the_operators(self) -> None:
+        """pod-template 24.12."""
         options = {"env": [{"name": "A"}, {"name": "KUBERAY_GEN_AUTOSCALER_START_CMD"}]}
         found = problems(manifest(enableInTreeAutoscaling=True, autoscalerOptions=options))
         assert list(found) == ["spec.autoscalerOptions.env[1]"]
@@ -179,6 +191,7 @@ class TestFaultTolerance:
         return {"annotations": {"ray.io/ft-enabled": value}}
 
     def test_it_is_asked_for_in_one_way(self) -> None:
+        """raycluster EX-09, pod-template 24.1."""
         found = problems(manifest(metadata=self.annotated("false"), **OPTIONS))
         assert list(found) == ["metadata.annotations[ray.io/ft-enabled]"]
 
@@ -186,6 +199,7 @@ class TestFaultTolerance:
         assert list(warnings(manifest(metadata=self.annotated("true")))) == ["metadata.annotations[ray.io/ft-enabled]"]
 
     def test_an_address_without_it_is_an_error(self) -> None:
+        """raycluster EX-09, pod-template 24.2."""
         head = {"template": pod_with_env(RAY_REDIS_ADDRESS="redis:6379")}
         path = "spec.headGroupSpec.template.spec.containers[0].env[0]"
         assert list(problems(manifest(head=head))) == [path]
@@ -193,6 +207,7 @@ class TestFaultTolerance:
         assert problems(manifest(head=head, metadata=self.annotated("TRUE"))) == {}
 
     def test_with_options_nothing_else_says_the_same(self) -> None:
+        """pod-template 24.3, pod-template 24.4, pod-template 24.5."""
         head = {
             "template": pod_with_env(REDIS_PASSWORD="x", RAY_REDIS_ADDRESS="y"),
             "rayStartParams": {"redis-password": "x"},
@@ -206,6 +221,7 @@ class TestFaultTolerance:
         ]
 
     def test_a_redis_user_is_never_set_by_hand(self) -> None:
+        """raycluster EX-10, pod-template 24.6."""
         head = {"template": pod_with_env(REDIS_USERNAME="u"), "rayStartParams": {"redis-username": "u"}}
         assert list(problems(manifest(head=head))) == [
             "spec.headGroupSpec.rayStartParams.redis-username",
@@ -213,17 +229,20 @@ class TestFaultTolerance:
         ]
 
     def test_redis_has_no_volume_and_needs_no_address(self) -> None:
+        """raycluster EX-11e, pod-template 24.7."""
         assert problems(manifest(gcsFaultToleranceOptions={})) == {}
         assert list(problems(manifest(gcsFaultToleranceOptions={"storage": {}}))) == [
             "spec.gcsFaultToleranceOptions.storage"
         ]
 
     def test_the_embedded_store_needs_its_gate(self) -> None:
+        """raycluster EX-11e, pod-template 24.7."""
         document = manifest(gcsFaultToleranceOptions={"backend": "rocksdb"})
         assert problems(document) == {}
         assert list(problems(document, DEFAULT_GATES)) == ["spec.gcsFaultToleranceOptions.backend"]
 
     def test_the_embedded_store_takes_nothing_of_redis(self) -> None:
+        """raycluster EX-11e, pod-template 24.7."""
         options = {
             "backend": "rocksdb",
             "redisAddress": "a",
@@ -239,11 +258,13 @@ class TestFaultTolerance:
         ]
 
     def test_a_claim_of_the_user_has_its_own_size(self) -> None:
+        """pod-template 24.7."""
         storage = {"claimName": "mine", "size": "1Gi", "accessModes": ["ReadWriteOnce"]}
         found = problems(manifest(gcsFaultToleranceOptions={"backend": "rocksdb", "storage": storage}))
         assert [path.rpartition(".")[2] for path in found] == ["size", "accessModes"]
 
     def test_what_the_operator_mounts_is_not_mounted_by_the_user(self) -> None:
+        """pod-template 24.7."""
         template = pod_with_env(RAY_gcs_storage="x")
         template["spec"]["containers"][0]["volumeMounts"] = [{"name": "other", "mountPath": "/data/gcs"}]
         template["spec"]["volumes"] = [{"name": "gcs-storage"}]
@@ -259,6 +280,7 @@ class TestAuthentication:
     @pytest.mark.parametrize("mode", [{"mode": "token"}, {"mode": ""}, {}])
     @pytest.mark.parametrize("version", ["2.51.9", "nightly", ""])
     def test_tokens_need_a_ray_that_knows_them(self, mode: dict[str, str], version: str) -> None:
+        """raycluster EX-11b."""
         assert list(problems(manifest(authOptions=mode, rayVersion=version))) == ["spec.rayVersion"]
         assert problems(manifest(authOptions=mode, rayVersion="2.52.0")) == {}
 
@@ -266,6 +288,7 @@ class TestAuthentication:
         assert problems(manifest(authOptions={"mode": "disabled"}, rayVersion="")) == {}
 
     def test_tokens_of_kubernetes_need_a_later_ray_and_no_secret(self) -> None:
+        """raycluster EX-11b."""
         options = {"mode": "token", "enableK8sTokenAuth": True}
         assert list(problems(manifest(authOptions=options, rayVersion="2.54.0"))) == ["spec.rayVersion"]
         assert problems(manifest(authOptions=options, rayVersion="2.55.0")) == {}
@@ -281,6 +304,7 @@ class TestHistoryServer:
         return {"historyServerOptions": {"collectorOptions": {"image": "c", "env": list(env), **fields}}}
 
     def test_it_needs_its_gate(self) -> None:
+        """pod-template 24.14."""
         document = manifest(**self.options({"name": "STORAGE_BACKEND", "value": "local"}))
         assert problems(document) == {}
         assert list(problems(document, DEFAULT_GATES)) == ["spec.historyServerOptions"]
@@ -324,10 +348,12 @@ class TestHistoryServer:
 
 class TestNetwork:
     def test_policies_need_their_gate(self) -> None:
+        """pod-template 24.14."""
         assert problems(manifest(networkPolicy={})) == {}
         assert list(problems(manifest(networkPolicy={}), DEFAULT_GATES)) == ["spec.networkPolicy"]
 
     def test_rules_are_for_the_closed_direction(self) -> None:
+        """raycluster EX-11c."""
         rules: dict[str, Any] = {"ingressRules": [{}], "egressRules": [{}]}
         for mode, wrong in (("DenyAllEgress", "ingressRules"), ("DenyAllIngress", "egressRules")):
             policy = {
@@ -344,6 +370,7 @@ class TestNetwork:
         assert problems(manifest(networkPolicy={"head": rules})) == {}
 
     def test_groups_have_names_that_objects_can_have_and_rules_name_groups_that_exist(self) -> None:
+        """raycluster EX-11c."""
         policy = {"workerGroups": [{"groupName": "other"}]}
         assert list(problems(manifest(group("GPU-Group"), networkPolicy=policy))) == [
             "spec.workerGroupSpecs[0].groupName",
@@ -351,11 +378,13 @@ class TestNetwork:
         ]
 
     def test_tls_needs_its_gate_even_when_off(self) -> None:
+        """raycluster EX-11d, pod-template 24.14."""
         document = manifest(tlsOptions={"enabled": False})
         assert problems(document) == {}
         assert list(problems(document, DEFAULT_GATES)) == ["spec.tlsOptions"]
 
     def test_with_tls_the_user_sets_none_of_its_parts(self) -> None:
+        """raycluster EX-11d, pod-template 24.13."""
         template = pod_with_env(RAY_USE_TLS="1")
         template["spec"]["containers"][0]["volumeMounts"] = [{"name": "x", "mountPath": "/etc/ray/tls"}]
         options = {"env": [{"name": "RAY_TLS_CA_CERT"}], "volumeMounts": [{"name": "ray-tls", "mountPath": "/y"}]}
@@ -373,6 +402,7 @@ class TestNetwork:
 class TestUpgradeStrategy:
     @pytest.mark.parametrize("origin", ["RayJob", "RayService"])
     def test_a_cluster_of_a_job_or_service_has_none(self, origin: str) -> None:
+        """raycluster EX-12."""
         labels = {"labels": {"ray.io/originated-from-crd": origin}}
         assert list(problems(manifest(metadata=labels, upgradeStrategy={"type": "None"}))) == [
             "spec.upgradeStrategy.type"

@@ -94,6 +94,7 @@ class TestRefusals:
     async def test_a_service_that_is_refused_keeps_the_pods_waiting(
         self, world: World, server: tuple[Client, Meddler]
     ) -> None:
+        """raycluster EX-04."""
         _, meddler = server
         meddler.before = lambda request: Forbidden("no Services today") if is_create(request, "services") else None
         await world.apply()

@@ -70,9 +70,12 @@ class TestANewCluster:
             assert isinstance(action, Create)
             assert orjson.loads(action.body)["metadata"]["name"] == action.name
 
-    def test_managed_by_the_operator_is_ours(self) -> None:
+    @pytest.mark.parametrize("manager", [{}, {"managedBy": "ray.io/kuberay-operator"}])
+    def test_managed_by_nobody_else_is_ours(self, manager: dict[str, str]) -> None:
         """raycluster EX-02."""
-        assert plan(seen(cluster(managedBy="ray.io/kuberay-operator"))).actions
+        found = plan(seen(cluster(**manager), head_service=None))
+        assert nouns(creates(found)) == ["service", "head Pod", "worker Pod"]
+        assert found.status is not None
 
     @pytest.mark.parametrize("manager", ["", "kueue.x-k8s.io/multikueue", "controller.com/invalid"])
     def test_managed_by_somebody_else_is_left_alone(self, manager: str) -> None:
@@ -82,6 +85,7 @@ class TestANewCluster:
         assert found.look_again is None
 
     def test_a_settled_cluster_is_looked_at_again_now_and_then(self) -> None:
+        """raycluster EX-05."""
         assert plan(seen(workers(0), head()), ControllerOptions(resync=60.0)).look_again == 60.0
         assert plan(seen(workers(0), head()), ControllerOptions(resync=None)).look_again is None
 
@@ -133,6 +137,13 @@ class TestABadSpec:
     def test_it_is_told_once(self) -> None:
         situation = seen(cluster(groups=[group("a"), group("a")]), head())
         assert plan(after(situation, plan(situation))).is_empty
+
+    def test_a_suspended_group_beside_the_autoscaler_keeps_its_pods(self) -> None:
+        """raycluster EX-65."""
+        rc = cluster(groups=[group(suspend=True)], enableInTreeAutoscaling=True)
+        found = plan(seen(rc, head(), pod("a")))
+        assert not found.actions
+        assert "spec.workerGroupSpecs[0].suspend" in found.events[0].note
 
     def test_a_running_cluster_keeps_its_pods(self) -> None:
         situation = seen(cluster(groups=[group("a", replicas=0), group("a")]), head(), pod("x", group="a"))
@@ -198,11 +209,13 @@ class TestTheHead:
 
     @pytest.mark.parametrize("value", ["True", "1", ""])
     def test_only_the_exact_word_counts(self, value: str) -> None:
+        """raycluster EX-46."""
         provisioned = holding("RayClusterProvisioned")
         wish = {"annotations": {"ray.io/disable-provisioned-head-restart": value}}
         assert "head Pod rc-head" in creates(plan(seen(workers(0, metadata=wish, status=provisioned))))
 
     def test_it_waits_for_a_service_that_was_refused(self) -> None:
+        """raycluster EX-04."""
         found = plan(seen(workers(2), head_service=None, failures={"service": failure("service")}))
         assert not found.actions
         assert found.look_again == 10.0
@@ -437,6 +450,14 @@ class TestSuspending:
         assert done.cluster.status.head is not None
         assert done.cluster.status.head.pod_name is None
         assert plan(done).is_empty
+
+    def test_pods_that_are_leaving_or_somebody_elses_are_not_removed(self) -> None:
+        """raycluster EX-43: one by one in place of a collection, so that only Pods of the cluster can go."""
+        suspending = workers(1, suspend=True, status=holding("RayClusterSuspending"))
+        situation = seen(suspending, pod("a"), pod("b", leaving=True), strangers=(pod("x", owner=None),))
+        found = plan(situation)
+        assert deletes(found) == ["a"]
+        assert not plan(after(situation, found)).actions
 
     def test_changing_ones_mind_midway_still_removes_every_pod_first(self) -> None:
         suspending = holding("RayClusterSuspending")

@@ -115,8 +115,9 @@ class TestBeforeItsEnd:
         assert plan(seen(redis_cluster(), failures={"finalizer": failure})).actions == []
 
     def test_an_operator_that_leaves_redis_alone_needs_none(self) -> None:
-        options = replace(OPTIONS, redis_cleanup=False)
-        assert finalizers(plan(seen(redis_cluster()), options)) is None
+        found = plan(seen(redis_cluster()), replace(OPTIONS, redis_cleanup=False))
+        assert finalizers(found) is None
+        assert creates(found)[0] == "head Pod rc-head"
 
     def test_a_cluster_with_its_state_on_a_volume_needs_none(self) -> None:
         """raycluster EX-27."""
@@ -141,8 +142,10 @@ class TestPodsGoFirst:
         assert found.actions == []
         assert "rc-head" in condition(found)[2]
 
-    def test_workers_are_not_waited_for(self) -> None:
-        found = plan(seen(dying(), pod("w", leaving=True)))
+    @pytest.mark.parametrize("leaving", [False, True])
+    def test_workers_are_not_waited_for(self, leaving: bool) -> None:
+        found = plan(seen(dying(), pod("w", leaving=leaving)))
+        assert deletes(found) == ([] if leaving else ["w"])
         assert creates(found) == ["Redis cleanup Job rc-redis-cleanup"]
 
     def test_without_any_the_cleanup_begins(self) -> None:

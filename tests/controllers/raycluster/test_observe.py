@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,15 +12,18 @@ from kuberay.controllers.raycluster.observe import BY_CLUSTER, BY_OWNER, Seen, c
 from kuberay.kube.store import Store
 from tests.controllers.raycluster.situations import OWNER, cluster, head, pod
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 LABELS = {"ray.io/cluster": "rc", "ray.io/node-type": "head", "ray.io/identifier": "rc-head"}
 
 
-def look(*pods: Pod, service: Service | None = None) -> Seen:
+def look(*pods: Pod, services: Sequence[Service] = ()) -> Seen:
     indexes: Any = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
     pod_store: Store[Pod] = Store(indexes)
     service_store: Store[Service] = Store(indexes)
     pod_store.replaced(pods, "1")
-    service_store.replaced([service] if service else [], "1")
+    service_store.replaced(services, "1")
     return observe(cluster(), Census(pod_store), service_store, failures={}, reported=frozenset())
 
 
@@ -49,13 +52,19 @@ class TestPods:
 
 class TestHeadService:
     def test_ours_is_found(self) -> None:
-        assert look(service=service(OWNER, {"ray.io/cluster": "rc"})).head_service is not None
+        assert look(services=[service(OWNER, {"ray.io/cluster": "rc"})]).head_service is not None
 
     def test_one_that_a_user_made_with_its_labels_is_taken(self) -> None:
-        assert look(service=service(None, LABELS)).head_service is not None
+        assert look(services=[service(None, LABELS)]).head_service is not None
 
     def test_one_that_only_has_the_name_is_not(self) -> None:
-        assert look(service=service(None, {"ray.io/cluster": "rc"})).head_service is None
+        assert look(services=[service(None, {"ray.io/cluster": "rc"})]).head_service is None
 
     def test_without_one(self) -> None:
         assert look().head_service is None
+
+    def test_of_several_that_look_like_it_the_one_with_its_name_counts(self) -> None:
+        """raycluster EX-41: to KubeRay they are an error that stops the cluster."""
+        ours = service(OWNER, LABELS)
+        copy = msgspec.structs.replace(ours, metadata=msgspec.structs.replace(ours.metadata, name="copy"))
+        assert look(services=[copy, ours]).head_service is ours

@@ -15,7 +15,18 @@ from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.plan import Create, Delete
 from kuberay.kube.resources import SERVICES
 from tests.build.clusters import group
-from tests.controllers.raycluster.situations import OPTIONS, after, cluster, deletes, grown_up, head, plan, pod, seen
+from tests.controllers.raycluster.situations import (
+    OPTIONS,
+    after,
+    cluster,
+    creates,
+    deletes,
+    grown_up,
+    head,
+    plan,
+    pod,
+    seen,
+)
 from tests.controllers.raycluster.test_children import RIGHTS, there
 
 if TYPE_CHECKING:
@@ -79,19 +90,23 @@ class TestGrowing:
 
     def test_workers_get_a_service_for_their_hosts(self) -> None:
         """raycluster EX-41a."""
-        found = plan(seen(tpus(1), head()))
-        assert [each.name for each in found.actions if isinstance(each, Create) and each.resource == SERVICES] == [
-            "rc-headless"
-        ]
+        rc = cluster(groups=[group("a"), group("b", numOfHosts=4)])
+        assert "service rc-headless" in creates(plan(seen(rc, head())))
+        assert "service rc-headless" not in creates(plan(seen(rc, head(), children=HEADLESS)))
+        assert "service rc-headless" not in creates(plan(seen(cluster(groups=[group("a"), group("b")]), head())))
+
+    def test_a_replica_that_went_is_followed_by_one_of_its_index(self) -> None:
+        """pod-template 21.1."""
+        made = places(plan(situation(tpus(3, 2))))
+        assert [(index, host) for index, _, host in made] == [(i, h) for i in "012" for h in "01"]
+        assert [made[first][1] == made[first + 1][1] for first in (0, 2, 4)] == [True] * 3
+        left = [*replica("a", 0), *replica("c", 2)]
+        assert [(index, host) for index, _, host in places(plan(situation(tpus(3), *left)))] == [("1", "0"), ("1", "1")]
 
     def test_a_batch_is_never_a_part_of_a_replica(self) -> None:
         options = ControllerOptions(resync=None, batch=5)
         assert len(places(plan(situation(tpus(4, 2)), options))) == 4
         assert len(places(plan(situation(tpus(4, 8)), options))) == 8
-
-    def test_the_lowest_index_that_is_free_is_used(self) -> None:
-        found = plan(situation(tpus(3), *replica("a", 0), *replica("c", 2)))
-        assert {index for index, _, _ in places(found)} == {"1"}
 
     def test_a_replica_that_was_cut_short_while_it_was_made_is_completed(self) -> None:
         begun = host("tpu-a", 0, 1, phase="Pending", ready=None)

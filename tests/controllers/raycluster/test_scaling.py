@@ -32,10 +32,11 @@ class TestDesiredPods:
     def test_replicas_are_kept_within_their_bounds(
         self, replicas: int | None, low: int | None, high: int | None, hosts: int, expected: int
     ) -> None:
-        """raycluster EX-58a."""
+        """raycluster EX-08, raycluster EX-58a."""
         assert scaling.desired_pods(group(replicas, low, high, hosts)) == expected
 
     def test_a_suspended_group_has_none(self) -> None:
+        """raycluster EX-58a."""
         one = group(4, 2, 8, 1, suspend=True)
         assert (scaling.desired_pods(one), scaling.min_pods(one), scaling.max_pods(one)) == (0, 0, 0)
 

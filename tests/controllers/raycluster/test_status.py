@@ -83,7 +83,7 @@ class TestResources:
         assert (found.desired_cpu, found.desired_memory) == ("2", "1Gi")
 
     def test_replicas_count_as_they_are_written(self) -> None:
-        """raycluster EX-77."""
+        """raycluster EX-77, pod-template 28.11."""
         one = template("h", resources=requests(cpu="1"))
         other = group(replicas=0, minReplicas=2, template=template("w", resources=requests(cpu="1")))
         found = of(seen(cluster(head={"template": one}, groups=[other])))
@@ -125,7 +125,7 @@ class TestState:
     def test_once_ready_it_stays_ready(self) -> None:
         """raycluster EX-80."""
         ready = {"state": "ready", "stateTransitionTimes": {"ready": "2026-01-01T00:00:00Z"}}
-        found = of(seen(workers(1, status=ready), head(ready=False)))
+        found = of(seen(workers(1, status=ready), head(ready=False), failures=refused()))
         assert found.state == "ready"
         assert found.state_transition_times == {"ready": "2026-01-01T00:00:00Z"}
 
@@ -219,6 +219,9 @@ class TestProvisioned:
 
 class TestReplicaFailure:
     def test_it_goes_when_nothing_is_refused_any_more(self) -> None:
+        """raycluster EX-87: also when a broken Pod has to be replaced meanwhile, which is no failure of ours."""
+        broken = of(seen(workers(1, status=holding("ReplicaFailure")), head(), pod("a", phase="Failed")))
+        assert "ReplicaFailure" not in [each.type for each in broken.conditions]
         found = of(seen(workers(0, status=holding("ReplicaFailure")), head()))
         assert "ReplicaFailure" not in [each.type for each in found.conditions]
 
@@ -292,6 +295,16 @@ class TestWriting:
         """raycluster EX-90."""
         situation = self.settled()
         assert status_patch(situation.cluster, status(situation, None, NOW + 60), NOW + 60) is None
+
+    def test_a_new_generation_and_other_amounts_are_written_by_themselves(self) -> None:
+        """raycluster EX-90: KubeRay leaves them as they were until something else changes."""
+        situation = self.settled()
+        asking = template("ray-head", resources=requests(cpu="3"))
+        written = situation.cluster.status.to_dict()
+        rc = workers(1, head={"template": asking}, metadata={"generation": 2}, status=written)
+        patch = status_patch(rc, of(replace(situation, cluster=rc)), NOW)
+        assert patch is not None
+        assert (patch.patch["desiredCPU"], patch.patch["observedGeneration"]) == ("3", 2)
 
     def test_what_changed_is_written_with_the_time(self) -> None:
         situation = self.settled()

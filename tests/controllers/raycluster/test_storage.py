@@ -79,11 +79,13 @@ class TestAClaimThatIsMissing:
         assert "default/mine" in event.note
 
     def test_is_not_needed_for_redis(self) -> None:
+        """raycluster EX-30."""
         assert claim_action(plan(cluster(gcsFaultToleranceOptions={}))) is None
 
 
 class TestAClaimThatIsThere:
     def test_is_left_as_it_is(self) -> None:
+        """raycluster EX-31."""
         found = plan(rocksdb(), claim())
         assert claim_action(found) is None
         assert found.events == ()
