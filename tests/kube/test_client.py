@@ -74,6 +74,13 @@ class TestAnswers:
         kube, _ = client(Answer.json(pod("a", spec={"kept": True})))
         assert (await kube.get(PODS, "a", namespace="n", type=Whole)).data["spec"] == {"kept": True}
 
+    async def test_a_whole_object_comes_without_who_wrote_which_field(self) -> None:
+        found = pod("a", spec={"kept": True})
+        found["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+        kube, _ = client(Answer.json(found))
+        read = (await kube.get(PODS, "a", namespace="n", type=Whole)).data
+        assert read == pod("a", spec={"kept": True})
+
     @pytest.mark.parametrize("body", [b"<html>login</html>", b'{"metadata": {"name": 7}}', b'{"metadata"'])
     async def test_an_unreadable_answer_is_shown(self, body: bytes) -> None:
         kube, _ = client(Answer(body=body))

@@ -148,6 +148,19 @@ class TestWhatTheWatchShows:
 
 
 class TestReadingOurWrites:
+    def test_what_we_wrote_shares_with_the_others_what_it_has_in_common_with_them(self) -> None:
+        store: Store[Thing] = Store()
+        store.replaced([], "1")
+        for number in (2, 3):
+            written = thing(f"t-{number}", number)
+            store.wrote(
+                msgspec.structs.replace(
+                    written, metadata=msgspec.structs.replace(written.metadata, uid="".join(("u", "id")))
+                )
+            )
+        first, second = (each.metadata for each in store)
+        assert first.uid is second.uid
+
     def test_a_created_object_is_there_at_once(self) -> None:
         store = store_of()
         changes = Changes(store)

@@ -1,7 +1,8 @@
 """Answers of an API server, decoded straight into the type that the caller reads.
 
 Three kinds of type: a msgspec Struct (one pass from bytes to a slim object; fields it does not name are skipped), a
-class with `from_dict` (whole objects that keep what they do not know), and none at all (a plain dict). One object that
+class with `from_dict` (whole objects that keep what they do not know, but for who wrote which field: `managedFields`,
+which is half of an object and of no use to its reader), and none at all (a plain dict). One object that
 cannot be read never spoils the others of a list or a watch: it is set aside as `Unreadable`.
 """
 
@@ -121,7 +122,7 @@ class Decoder(Generic[T]):
             self._object = cast("Callable[[bytes | msgspec.Raw], T]", lambda body: orjson.loads(memoryview(body)))
         elif hasattr(type, "from_dict"):
             read = cast(_HasFromDict, type).from_dict
-            self._object = lambda body: cast(T, read(orjson.loads(memoryview(body))))
+            self._object = lambda body: cast(T, read(_without_managed_fields(orjson.loads(memoryview(body)))))
         else:
             self._object = msgspec.json.Decoder(type).decode
             self._list = msgspec.json.Decoder(_List[type]).decode  # type: ignore[valid-type]
@@ -241,6 +242,13 @@ def _set_aside(raw: msgspec.Raw, error: ValueError, type: EventType | None) -> U
     except ValueError:
         raise DecodeError(f"cannot read an object, nor its name: {error}") from error
     return Unreadable(meta.namespace, meta.name, meta.resource_version, str(error), type)
+
+
+def _without_managed_fields(document: Any) -> Any:
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+    return document
 
 
 def _start(body: bytes) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import structlog
 
 from kuberay.kube.identity import Key, identity, version_of, version_order
-from kuberay.kube.interning import share
+from kuberay.kube.interning import Interner, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,6 +52,8 @@ class Store(Generic[T]):
         # Dicts in place of sets: their order is that of insertion, the same in every run.
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._index_functions}
         self._handlers: list[Callable[[T | None, T | None], None]] = []
+        self.interner = Interner()
+        """What its objects have in common; for whoever holds many of them before they are stored."""
         self.resource_version = ""
         """The newest version that the watch has shown; empty before the first list."""
 
@@ -232,6 +234,8 @@ class Store(Generic[T]):
         else:
             if old is not None:
                 share(new, old)
+            else:
+                self.interner.intern(new)
             self._objects[key] = new
         for name, of in self._index_functions.items():
             self._reindex(self._indexes[name], key, () if old is None else of(old), () if new is None else of(new))
