@@ -66,6 +66,13 @@ class TestWithTokensOfKubernetes:
         volume = {"name": "ray-token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
         assert volume in made["spec"]["volumes"]
 
+    def test_whose_token_it_is_is_for_the_user_or_for_admission_to_say(self) -> None:
+        """pod-template 30.2: without an account an API server takes no such Pod."""
+        assert "serviceAccountName" not in worker(authenticated(enableK8sTokenAuth=True))["spec"]
+        given = template("ray-head", pod={"serviceAccountName": "mine"})
+        rc = cluster(authOptions={"mode": "token", "enableK8sTokenAuth": True}, head={"template": given})
+        assert head(rc)["spec"]["serviceAccountName"] == "mine"
+
     def test_volume_and_mount_of_that_name_stay_as_they_are(self) -> None:
         volume, mount = {"name": "ray-token", "emptyDir": {}}, {"name": "ray-token", "mountPath": "/x"}
         given = template("ray-head", pod={"volumes": [volume]}, volumeMounts=[mount])

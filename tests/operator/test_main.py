@@ -68,6 +68,7 @@ class TestStopping:
 
 
 async def test_a_gate_that_cannot_be_closed_yet_is_refused() -> None:
+    """raycluster EX-52: conditions are how the operator says what is going on, so there are always some."""
     gate = "RayClusterStatusConditions"
     client, _ = await embedded()
     settings = from_environment({}, gates=FeatureGates.parse(f"{gate}=false"), health_address=None)

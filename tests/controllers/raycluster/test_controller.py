@@ -63,6 +63,19 @@ class TestRefusals:
         await world.ready(1)
         assert "ReplicaFailure" not in [each.type for each in (await world.cluster()).status.conditions]
 
+    async def test_a_refused_head_is_told_and_nothing_is_made_for_it(
+        self, world: World, server: tuple[Client, Meddler]
+    ) -> None:
+        """raycluster EX-47."""
+        _, meddler = server
+        meddler.before = lambda request: Forbidden("no heads today") if is_create(request, "pods") else None
+        await world.apply()
+        found = await world.condition("ReplicaFailure")
+        assert found.reason == "FailedCreateHeadPod"
+        assert "no heads today" in found.message
+        assert "no heads today" in await world.has_event("FailedToCreateHeadPod")
+        assert await world.pods() == []
+
     async def test_a_refusal_is_forgotten_when_nobody_wants_the_thing_any_more(
         self, world: World, server: tuple[Client, Meddler]
     ) -> None:
