@@ -122,6 +122,14 @@ class TestCreating:
         assert "Failed to create head Pod default/a" in refusal.message
         assert "has no owner" in refusal.message
 
+    async def test_one_of_ours_that_no_cache_will_ever_show_is_not_made_for_ever(self, world: World) -> None:
+        await world.client.create(PODS, body("a"), namespace="default")
+        world.store.passed("999999")  # the watch has shown all there is, and not this one
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        assert "lacks the labels" in outcome.refusals[0].message
+        outcome = await world.actor.run([[replace(create("a"), takes_any=True)]], "u-1")
+        assert [action.name for action in outcome.found] == ["a"]
+
     async def test_a_lost_answer_is_made_good_by_trying_again(self, world: World) -> None:
         world.meddler.after = lambda request: TransportError("reset") if request.method == "POST" else None
         first = await world.actor.run([[create("a")]], "u-1")

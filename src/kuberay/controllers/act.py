@@ -223,7 +223,7 @@ class Actor:
         outcome.refused.append((action, said))
 
     async def _create(self, action: Create, owner_uid: str) -> bool:
-        """Make an object, or find that it is there; tells whether it is ours."""
+        """Make an object, or find that it is there; tells whether it is ours, and known to be."""
         cache = self._caches[action.resource]
         try:
             made = await self._client.create(action.resource, action.body, namespace=action.namespace, type=cache.type)
@@ -239,8 +239,17 @@ class Actor:
                 raise NameTaken(
                     f"the name is taken: {action.resource.kind} {action.name} exists already and {belongs}"
                 ) from None
-        else:
-            log.info("created", what=action.subject.noun, name=action.name, why=action.why)
+            cache.store.wrote(made)
+            if cache.store.get(action.namespace, action.name) is None and not identity(made).leaving:
+                # Nobody would ever see it, and it would be made again for ever.
+                if action.takes_any:
+                    return False
+                raise NameTaken(
+                    f"{action.resource.kind} {action.name} exists already, but lacks the labels by which it is found; "
+                    "delete it, or give it back its labels"
+                ) from None
+            return True
+        log.info("created", what=action.subject.noun, name=action.name, why=action.why)
         cache.store.wrote(made)
         return True
 

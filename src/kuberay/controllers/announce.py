@@ -23,7 +23,7 @@ def announcements(outcome: Outcome) -> Iterator[EmitEvent]:
     for action in outcome.found:
         if isinstance(action, Create) and action.tells_of_others:
             name = f"{action.resource.kind} {action.namespace}/{action.name}"
-            note = f"{name} already exists and does not belong to this cluster; it is left as it is"
+            note = f"{name} already exists and does not belong to this cluster by owner and label; it is left as it is"
             yield EmitEvent(type="Warning", reason=_reason(action, "Warning"), action=_action(action), note=note)
 
 
