@@ -299,6 +299,20 @@ class TestWatching:
         assert seen == [(True, False), (False, False), (False, True)]
         assert len(c.queue) == 0
 
+    @virtual_time
+    async def test_changes_that_come_together_may_be_looked_at_together(self) -> None:
+        reconcile = Recorder()
+        c: Controller[Any] = Controller("things", Queue(clock=clock), reconcile)
+        store: Store[dict[str, Any]] = Store()
+        store.replaced([], "1")
+        c.watches(store, owner("RayCluster", "ray.io"), after=0.1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run(c, 10))
+            for version in range(2, 12):
+                store.applied(pod(f"p-{version}", str(version)))
+                await asyncio.sleep(0.03)
+        assert len(reconcile.calls) == 3
+
     async def test_what_a_first_list_brings_waits_for_what_happens(self) -> None:
         c, store = self.watching(itself)
         store.replaced([pod("old", "1")], "1")

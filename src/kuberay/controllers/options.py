@@ -31,6 +31,8 @@ class ControllerOptions:
     replace_after: float = 5.0
     """A Pod that breaks sooner than this after its creation is replaced only then: a template that cannot run must
     not keep the API server busy."""
+    gathering: float = 0.1
+    """How long a cluster is not looked at after a change of its Pods: where one comes, others follow."""
     status_delay: float = 3.0
     """How long a status may be held back while Pods come and go, so that one write tells of several changes. When all
     are ready it is written at once."""

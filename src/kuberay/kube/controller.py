@@ -98,10 +98,12 @@ class Controller(Generic[K]):
         keys: Callable[[T], Iterable[K]],
         *,
         when: Callable[[T | None, T | None], bool] | None = None,
+        after: float = 0.0,
     ) -> None:
         """Look at keys whenever an object of a store changes: at those of its old state and of its new one.
 
         :param when: a predicate on (old, new); without it every change counts.
+        :param after: seconds to wait, so that changes which come together are looked at together.
         """
         keeps_its_keys = keys is itself
 
@@ -111,10 +113,10 @@ class Controller(Generic[K]):
             priority = NORMAL if store.is_synced else LOW
             if old is not None and (new is None or not keeps_its_keys):
                 for key in keys(old):
-                    self.queue.add(key, priority=priority)
+                    self.queue.add(key, after=after, priority=priority)
             if new is not None:
                 for key in keys(new):
-                    self.queue.add(key, priority=priority)
+                    self.queue.add(key, after=after, priority=priority)
 
         store.on_change(enqueue)
 

@@ -25,6 +25,7 @@ from kuberay.controllers.announce import announcements
 from kuberay.controllers.history import History
 from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
 from kuberay.controllers.plan import Delete, EmitEvent
+from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.observe import (
@@ -35,7 +36,6 @@ from kuberay.controllers.raycluster.observe import (
     cluster_index,
     cluster_value,
     observe,
-    origins,
     owner_index,
 )
 from kuberay.controllers.running import run_controller
@@ -110,13 +110,14 @@ class _Memory:
     is_namespace_closing: bool = False
     confirmed_at: str = ""
     """The version of the cluster at which its Pods were last known to be as cached."""
-    _origins: tuple[int | None, Origins] | None = None
+    blueprint: Blueprint | None = None
+    """Of a cluster that is being worked on; one at rest shall take no memory for it."""
 
-    def origins_of(self, cluster: RayCluster) -> Origins:
-        """What its Pods would be made from now; worked out once for each generation."""
-        if self._origins is None or self._origins[0] != cluster.metadata.generation:
-            self._origins = (cluster.metadata.generation, origins(cluster))
-        return self._origins[1]
+    def blueprint_of(self, cluster: RayCluster) -> Blueprint:
+        """What follows from the cluster's own words; worked out once for each generation."""
+        if self.blueprint is None or not self.blueprint.fits(cluster):
+            self.blueprint = Blueprint(cluster)
+        return self.blueprint
 
 
 class RayClusterController:
@@ -200,7 +201,7 @@ class RayClusterController:
         )
         self._controller.watches(self.clusters, itself, when=_is_news)
         owner_key = owner("RayCluster", "ray.io")
-        self._controller.watches(self.pods, owner_key)
+        self._controller.watches(self.pods, owner_key, after=options.gathering)
         self._controller.watches(self.services, owner_key)
         self._controller.watches(self.jobs, owner_key)
         self._controller.watches(self.claims, owner_key)
@@ -243,7 +244,7 @@ class RayClusterController:
             cluster,
             self._census,
             self.services,
-            known_origins=memory.origins_of(cluster),
+            drawn=memory.blueprint_of(cluster),
             stores=self.children,
             stand_ins=memory.stand_ins,
             jobs=self.jobs,
@@ -264,6 +265,8 @@ class RayClusterController:
         has_told, wait = await self._tell(seen, plan, memory, is_outdated=has_acted or is_settled)
         if has_acted or has_told or is_settled:
             return Result(requeue_after=0.0)
+        if plan.status is None:
+            memory.blueprint = None
         waits = [plan.look_again, wait, _CATCHING_UP if is_held_back else None]
         return Result(requeue_after=min((each for each in waits if each is not None), default=None))
 

@@ -13,11 +13,9 @@ import orjson
 from kuberay.api.cel import MANAGED_BY_OPERATOR
 from kuberay.api.meta import find_condition, is_true
 from kuberay.api.problems import Problem, child, errors
-from kuberay.api.validate.pods import shape_problems
-from kuberay.api.validate.raycluster import metadata_problems, spec_problems, status_problems
+from kuberay.api.validate.raycluster import status_problems
 from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
-from kuberay.build.unsupported import unsupported
 from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
 from kuberay.controllers.raycluster import children, deletion, scale, scaling, storage, upgrade
 from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
@@ -88,11 +86,11 @@ def _is_ours(seen: Seen) -> bool:
 def _blocked(seen: Seen, options: ControllerOptions) -> Blocked | None:
     """Why the cluster must be left as it is: what its user has to change first."""
     layers: tuple[tuple[str, list[Problem]], ...] = (
-        ("InvalidRayClusterMetadata", metadata_problems(seen.cluster)),
-        ("InvalidRayClusterSpec", errors(spec_problems(seen.cluster, options.gates))),
+        ("InvalidRayClusterMetadata", seen.blueprint.metadata_problems),
+        ("InvalidRayClusterSpec", errors(seen.blueprint.spec_problems(options.gates))),
         ("InvalidRayClusterSpec", _serve_problems(seen)),
         ("InvalidRayClusterStatus", status_problems(seen.cluster)),
-        ("NotSupportedYet", unsupported(seen.cluster)),
+        ("NotSupportedYet", seen.blueprint.unsupported),
     )
     for reason, problems in layers:
         if problems:
@@ -112,7 +110,7 @@ def _warning_events(seen: Seen, options: ControllerOptions) -> Iterator[EmitEven
     cluster = seen.cluster
     if not cluster.spec.is_autoscaling or cluster.status.observed_generation == cluster.metadata.generation:
         return
-    found = [each for each in spec_problems(cluster, options.gates) if each.path.endswith(".restartPolicy")]
+    found = [each for each in seen.blueprint.spec_problems(options.gates) if each.path.endswith(".restartPolicy")]
     if found and not errors(found):
         note = f"RayCluster {cluster.namespace}/{cluster.name}: " + "; ".join(map(str, found))
         yield EmitEvent(type="Warning", reason="InvalidRayClusterSpec", action="Validate", note=note)
@@ -123,7 +121,7 @@ def _shape_events(seen: Seen) -> Iterator[EmitEvent]:
     cluster = seen.cluster
     if cluster.status.observed_generation == cluster.metadata.generation:
         return
-    if found := shape_problems(cluster.spec):
+    if found := seen.blueprint.shape_problems:
         note = f"RayCluster {cluster.namespace}/{cluster.name}: " + "; ".join(map(str, found))
         once = f"shape of generation {cluster.metadata.generation}"
         yield EmitEvent(type="Warning", reason="InvalidRayClusterSpec", action="Validate", note=note, once=once)
@@ -344,7 +342,7 @@ def _delete(pod: Pod, subject: Subject, scope: str, why: str) -> Delete:
 
 def _new_head(seen: Seen, options: ControllerOptions) -> Create:
     cluster = seen.cluster
-    template = pods.head(cluster, options.build)
+    template = seen.blueprint.head(options.build)
     name = pods.head_name(cluster, options.build)
     if name is None:
         taken = {pod.name for pod in (*seen.pods, *seen.strangers)}

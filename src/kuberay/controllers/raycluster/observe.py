@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kuberay.build import labels, names, origin
+from kuberay.build import labels, names
 from kuberay.build.fault_tolerance import claim_name
+from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import flock
 from kuberay.controllers.raycluster.children import child_names
 from kuberay.kube.resources import SERVICES
@@ -25,22 +26,6 @@ if TYPE_CHECKING:
 
 BY_OWNER = "owner"
 BY_CLUSTER = "cluster"
-
-
-@dataclass(frozen=True, slots=True)
-class Origins:
-    """What the Pods of a cluster would be made from now, see `kuberay.build.origin`."""
-
-    head: str
-    workers: tuple[str, ...]
-    """In the order of the groups."""
-
-
-def origins(cluster: RayCluster) -> Origins:
-    """It follows from the spec alone."""
-    return Origins(
-        origin.of_head(cluster.spec), tuple(origin.of_worker(group) for group in cluster.spec.worker_group_specs)
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +53,8 @@ class Seen:
     reported: frozenset[str] = frozenset()
     """The uids of strangers that users were told about."""
 
-    known_origins: Origins | None = None
-    """What Pods would be made from now, by whoever knows it already."""
+    drawn: Blueprint | None = None
+    """What follows from the cluster's own words, by whoever has worked it out already."""
     counted: Flock | None = None
     """The same Pods, sorted, by whoever has sorted them already."""
 
@@ -79,9 +64,9 @@ class Seen:
         return self.counted if self.counted is not None else flock(self.pods)
 
     @cached_property
-    def origins(self) -> Origins:
-        """What Pods would be made from now."""
-        return self.known_origins if self.known_origins is not None else origins(self.cluster)
+    def blueprint(self) -> Blueprint:
+        """What follows from the cluster's own words."""
+        return self.drawn if self.drawn is not None else Blueprint(self.cluster)
 
     @property
     def heads(self) -> tuple[Pod, ...]:
@@ -121,7 +106,7 @@ def observe(
     pods: Census,
     services: Store[Service],
     *,
-    known_origins: Origins | None = None,
+    drawn: Blueprint | None = None,
     stores: Mapping[Resource, Store[Any]] | None = None,
     stand_ins: frozenset[tuple[Resource, str]] = frozenset(),
     jobs: Store[Job] | None = None,
@@ -143,7 +128,7 @@ def observe(
         cluster=cluster,
         pods=counted.pods,
         counted=counted,
-        known_origins=known_origins,
+        drawn=drawn,
         strangers=pods.strangers(cluster.namespace, cluster.name, uid),
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
         claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,

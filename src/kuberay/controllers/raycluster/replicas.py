@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kuberay.build import labels, names
-from kuberay.build import pod as pods
 from kuberay.controllers.plan import WORKER_POD, Create
 from kuberay.controllers.raycluster.census import Workers
 from kuberay.controllers.raycluster.health import beyond_repair, created_at, seconds_until_age
@@ -168,10 +167,10 @@ class _Maker:
 
     def __init__(self, seen: Seen, group: WorkerGroupSpec, options: ControllerOptions) -> None:
         self._cluster = seen.cluster
+        self._blueprint = seen.blueprint
         self._group = group
         self._options = options
         self._seed = f"{seen.cluster.metadata.uid}/{group.group_name}"
-        self._template: pods.PodTemplate | None = None
         self._taken = {pod.name for pod in (*seen.pods, *seen.strangers)} | named_workers(group)
         self._replica_names = {
             pod.metadata.labels.get(labels.REPLICA_NAME, "") for pod in seen.of_group(group.group_name)
@@ -202,8 +201,7 @@ class _Maker:
         return self._names[create.name] == replica.name
 
     def _host(self, replica: str, index: int, host: int, why: str) -> Create:
-        if self._template is None:
-            self._template = pods.worker(self._cluster, self._group, self._options.build)
+        template = self._blueprint.worker(self._group, self._options.build)
         prefix = names.worker_generate_name(self._cluster, self._group)
         name = names.unused(prefix, f"{self._seed}/{replica}/{host}", self._taken)
         self._taken.add(name)
@@ -212,7 +210,7 @@ class _Maker:
             resource=PODS,
             namespace=self._cluster.namespace,
             name=name,
-            body=self._template.pod(name, replica_index=index, replica_name=replica, host_index=host),
+            body=template.pod(name, replica_index=index, replica_name=replica, host_index=host),
             subject=WORKER_POD,
             scope=scope(self._group.group_name),
             why=why,

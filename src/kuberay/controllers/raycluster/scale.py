@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kuberay.api.gates import Gate
 from kuberay.build import labels, names
-from kuberay.build import pod as pods
 from kuberay.controllers.plan import WORKER_POD, Create
 from kuberay.controllers.raycluster import replicas
 from kuberay.controllers.raycluster.census import Workers
@@ -106,7 +105,7 @@ def _new_pods(
 ) -> Iterator[Create]:
     """Pods under the lowest indices that are free. Names follow from what is known, see `names.unused`."""
     cluster: RayCluster = seen.cluster
-    template = pods.worker(cluster, group, options.build)
+    template = seen.blueprint.worker(group, options.build)
     prefix = names.worker_generate_name(cluster, group)
     # Whoever asked for the removal of a Pod must not find its name alive again.
     taken = {pod.name for pod in (*seen.pods, *seen.strangers)} | named_workers(group)

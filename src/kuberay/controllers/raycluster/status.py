@@ -69,7 +69,7 @@ def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
     others = [pod for workers in groups_seen for pod in workers.others if not pod.is_leaving]
     heads = [pod for pod in seen.heads if not pod.is_leaving]
     desired = scaling.total(map(scaling.desired_pods, groups))
-    total = resources.desired_resources(cluster.spec)
+    total = seen.blueprint.resources
     live = len(heads) + steady + len(others)
     is_settled = live == desired + 1 and all(map(is_running_and_ready, (*heads, *others)))
 

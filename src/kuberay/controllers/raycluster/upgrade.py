@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kuberay.build import labels, origin
-from kuberay.build.revision import revision
 from kuberay.controllers.plan import ANY_POD, Delete, Patch, Subject
 from kuberay.controllers.raycluster.census import Workers
 from kuberay.kube.resources import PODS
@@ -35,7 +34,7 @@ def is_outdated(seen: Seen, options: ControllerOptions) -> bool:
     if head is None or _is_anothers(head, options):
         return False
     made_from = head.metadata.annotations.get(labels.RECREATE_HASH, "")
-    return made_from not in ("", revision(seen.cluster.spec))
+    return made_from not in ("", seen.blueprint.revision)
 
 
 def waiting_fields(seen: Seen) -> list[str]:
@@ -46,7 +45,7 @@ def waiting_fields(seen: Seen) -> list[str]:
     strategy = seen.cluster.spec.upgrade_strategy
     if strategy is not None and strategy.type == "Recreate":
         return []
-    wanted = seen.origins
+    wanted = seen.blueprint.origins
     paths = [
         f"spec.{path}"
         for head in seen.heads
@@ -65,7 +64,7 @@ def rename(seen: Seen, options: ControllerOptions) -> Patch | None:
     head = _head(seen)
     if head is None or head.is_leaving or not _is_anothers(head, options):
         return None
-    annotations = {labels.RECREATE_HASH: revision(seen.cluster.spec), labels.KUBERAY_VERSION: options.build.version}
+    annotations = {labels.RECREATE_HASH: seen.blueprint.revision, labels.KUBERAY_VERSION: options.build.version}
     return Patch(
         resource=PODS,
         namespace=head.metadata.namespace,

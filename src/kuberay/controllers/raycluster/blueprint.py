@@ -1,0 +1,108 @@
+"""What follows from a cluster's own words alone, worked out when it is first asked for and kept while they stand.
+
+A cluster is looked at many times between two changes of its spec: what is wrong with it, what its Pods look like and
+what it asks for in total stay the same meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from kuberay.api.validate.pods import shape_problems
+from kuberay.api.validate.raycluster import metadata_problems, spec_problems
+from kuberay.build import origin
+from kuberay.build import pod as pods
+from kuberay.build.revision import revision
+from kuberay.build.unsupported import unsupported
+from kuberay.controllers.raycluster.resources import desired_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kuberay.api.gates import FeatureGates
+    from kuberay.api.problems import Problem
+    from kuberay.api.v1 import RayCluster, WorkerGroupSpec
+    from kuberay.build.options import BuildOptions
+    from kuberay.build.pod import PodTemplate
+    from kuberay.kube.quantity import Quantity
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """What the Pods of a cluster would be made from now, see `kuberay.build.origin`."""
+
+    head: str
+    workers: tuple[str, ...]
+    """In the order of the groups."""
+
+
+class Blueprint:
+    """One generation of a cluster: its Pods, its problems, its sums."""
+
+    def __init__(self, cluster: RayCluster) -> None:
+        self._cluster = cluster
+        self._drawn: dict[str, tuple[object, object]] = {}
+
+    def fits(self, cluster: RayCluster) -> bool:
+        """Whether a cluster still says what this was drawn from."""
+        before, now = self._cluster.metadata, cluster.metadata
+        return (
+            before.generation is not None
+            and (before.uid, before.generation) == (now.uid, now.generation)
+            and before.labels == now.labels
+            and before.annotations == now.annotations
+        )
+
+    def head(self, options: BuildOptions) -> PodTemplate:
+        """The head Pod."""
+        return self._once("head", options, lambda: pods.head(self._cluster, options))
+
+    def worker(self, group: WorkerGroupSpec, options: BuildOptions) -> PodTemplate:
+        """The Pods of a worker group."""
+        return self._once(f"group {group.group_name}", options, lambda: pods.worker(self._cluster, group, options))
+
+    def spec_problems(self, gates: FeatureGates) -> list[Problem]:
+        """What is wrong with the spec, warnings included."""
+        return self._once("spec", gates, lambda: spec_problems(self._cluster, gates))
+
+    @cached_property
+    def metadata_problems(self) -> list[Problem]:
+        """What is wrong with the name and what goes with it."""
+        return metadata_problems(self._cluster)
+
+    @cached_property
+    def shape_problems(self) -> list[Problem]:
+        """What a full CRD would have refused in templates, and a slim one lets through."""
+        return shape_problems(self._cluster.spec)
+
+    @cached_property
+    def unsupported(self) -> list[Problem]:
+        """What it asks for that this version does not have."""
+        return unsupported(self._cluster)
+
+    @cached_property
+    def origins(self) -> Origins:
+        """What Pods would be made from now."""
+        spec = self._cluster.spec
+        return Origins(origin.of_head(spec), tuple(map(origin.of_worker, spec.worker_group_specs)))
+
+    @cached_property
+    def revision(self) -> str:
+        """The name of what the spec says, see `kuberay.build.revision`."""
+        return revision(self._cluster.spec)
+
+    @cached_property
+    def resources(self) -> dict[str, Quantity]:
+        """What all its Pods ask for together."""
+        return desired_resources(self._cluster.spec)
+
+    def _once(self, what: str, given: object, draw: Callable[[], T]) -> T:
+        """Something that depends on settings too, which are one and the same while a process runs."""
+        known = self._drawn.get(what)
+        if known is None or known[0] is not given:
+            known = self._drawn[what] = (given, draw())
+        return cast(T, known[1])
