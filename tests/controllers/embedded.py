@@ -13,7 +13,7 @@ from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from kuberay.kube.transport import Request, Response, Stream
+    from kuberay.kube.transport import Request, Response, Stream, Transport
 
 
 class Meddler:
@@ -22,7 +22,7 @@ class Meddler:
     `fault` gets the request and returns an exception, or a function from the true answer to what is handed over.
     """
 
-    def __init__(self, inner: InProcessTransport) -> None:
+    def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.writes: list[Request] = []
         self.reads: list[Request] = []

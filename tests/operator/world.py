@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kuberay.api.core import Pod
@@ -14,7 +14,7 @@ from kuberay.build import labels
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
 from kuberay.kube.client import Client
-from kuberay.kube.errors import AlreadyExists, NotFound
+from kuberay.kube.errors import AlreadyExists, Conflict, NotFound
 from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS
 from kuberay.operator.main import run
 from kuberay.operator.settings import Settings
@@ -34,12 +34,16 @@ DEADLINE = 60.0
 
 
 class World:
-    """One namespace, and what a user does and sees in it."""
+    """One namespace, and what a user does and sees in it.
 
-    def __init__(self, client: Client, namespace: str, kubelet: FakeKubelet) -> None:
+    :param pace: seconds between two looks at what is waited for.
+    """
+
+    def __init__(self, client: Client, namespace: str, kubelet: FakeKubelet, *, pace: float = 0.02) -> None:
         self.client = client
         self.namespace = namespace
         self.kubelet = kubelet
+        self._pace = pace
 
     # What a user does.
 
@@ -96,7 +100,7 @@ class World:
         """Wait until something is so."""
         async with asyncio.timeout(DEADLINE):
             while not await holds():  # noqa: ASYNC110 (what is waited for happens on a server)
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(self._pace)
 
     async def is_ready(self, workers: int, name: str = "rc") -> bool:
         status = (await self.cluster(name)).status
@@ -143,10 +147,14 @@ class World:
 
 
 @asynccontextmanager
-async def operating(client: Client, namespace: str, options: ControllerOptions = OPTIONS) -> AsyncIterator[None]:
-    """An operator at work meanwhile, with the rights that it is installed with and no others."""
+async def operating(client: Client, namespace: str | None, options: ControllerOptions = OPTIONS) -> AsyncIterator[None]:
+    """An operator at work meanwhile, with the rights that it is installed with and no others.
+
+    :param namespace: where it works; everywhere if none is named.
+    """
     stop, refused = asyncio.Event(), asyncio.Queue[str]()
-    settings = Settings(health_address=None, watch_namespaces=(namespace,), controllers=options)
+    namespaces = () if namespace is None else (namespace,)
+    settings = Settings(health_address=None, watch_namespaces=namespaces, controllers=options)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(run(Client(Restricted(client.transport, refused.put_nowait)), settings, stop=stop))
         failing = tasks.create_task(_fail(refused))
@@ -162,28 +170,34 @@ async def _fail(reasons: asyncio.Queue[str]) -> None:
 
 
 @asynccontextmanager
-async def living(client: Client) -> AsyncIterator[World]:
+async def living(client: Client, *, pace: float = 0.02) -> AsyncIterator[World]:
     """A new namespace with a kubelet at work, and no operator."""
-    try:
-        await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd("RayCluster"))
-    except AlreadyExists:
-        pass
-    else:
-        await _established(client)
-    namespace = f"t-{uuid.uuid4().hex[:8]}"
-    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    await serve_rayclusters(client)
+    namespace = await new_namespace(client)
     kubelet = FakeKubelet(client, namespace=namespace)
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(kubelet.run())
         try:
-            yield World(client, namespace, kubelet)
+            yield World(client, namespace, kubelet, pace=pace)
         finally:
             serving.cancel()
-    await client.delete(NAMESPACES, namespace)
+    with suppress(NotFound, Conflict):  # a test may have deleted it itself
+        await client.delete(NAMESPACES, namespace)
 
 
-async def _established(client: Client) -> None:
-    """Wait until the server serves RayClusters: for a moment it only knows that it shall."""
+async def new_namespace(client: Client) -> str:
+    """A namespace that nobody else has."""
+    namespace = f"t-{uuid.uuid4().hex[:8]}"
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    return namespace
+
+
+async def serve_rayclusters(client: Client) -> None:
+    """Make the server serve RayClusters, and wait until it does: for a moment it only knows that it shall."""
+    try:
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd("RayCluster"))
+    except AlreadyExists:
+        return
     async with asyncio.timeout(DEADLINE):
         while True:
             try:
