@@ -19,6 +19,7 @@ from kuberay.controllers.raycluster.observe import cluster_value
 from kuberay.controllers.running import run_controller
 from kuberay.kube.controller import Controller, Result, itself, owner
 from kuberay.kube.informer import Informer
+from kuberay.kube.predicates import generation_changed
 from kuberay.kube.queue import Queue
 from kuberay.kube.recorder import Regarding
 from kuberay.kube.resources import NETWORK_POLICIES
@@ -77,7 +78,7 @@ class NetworkPolicyController:
         caches = {NETWORK_POLICIES: Cache(self._policies, NetworkPolicy)}
         self._actor = Actor(client, caches, concurrency=options.concurrency)
         self._controller: Controller[Key] = Controller(NAME, Queue(), self.reconcile, workers=workers)
-        self._controller.watches(self._clusters, itself, when=_is_news)
+        self._controller.watches(self._clusters, itself, when=generation_changed)
         self._controller.watches(self._policies, owner("RayCluster", "ray.io"))
 
     @property
@@ -138,9 +139,3 @@ class NetworkPolicyController:
 def _cluster_index(policy: NetworkPolicy) -> tuple[str, ...]:
     name = policy.metadata.labels.get(labels.CLUSTER)
     return (cluster_value(policy.metadata.namespace, name),) if name else ()
-
-
-def _is_news(old: RayCluster | None, new: RayCluster | None) -> bool:
-    if old is None or new is None:
-        return True
-    return old.metadata.generation != new.metadata.generation or old.metadata.uid != new.metadata.uid

@@ -31,7 +31,6 @@ from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.observe import (
     BY_CLUSTER,
     BY_OWNER,
-    Origins,
     Seen,
     cluster_index,
     cluster_value,
@@ -43,6 +42,7 @@ from kuberay.kube.controller import Controller, Result, itself, owner
 from kuberay.kube.identity import identity
 from kuberay.kube.informer import Informer
 from kuberay.kube.metrics import ControllerMetrics, QueueMetrics
+from kuberay.kube.predicates import annotations_changed, any_of, deletion_asked, generation_changed, labels_changed
 from kuberay.kube.queue import Queue
 from kuberay.kube.recorder import Regarding
 from kuberay.kube.resources import (
@@ -94,6 +94,8 @@ _CHILDREN: dict[Resource, type[PartialObject | Ingress]] = {
 """The kinds of children beside Pods and Services, and what is kept of each."""
 _CATCHING_UP = 0.5
 """Seconds after which a cache that was behind is asked again."""
+_is_news = any_of(generation_changed, deletion_asked, labels_changed, annotations_changed)
+"""Whether a change of a cluster is one that decisions depend on; its status is our own word."""
 
 
 @dataclass(slots=True)
@@ -105,8 +107,10 @@ class _Memory:
     reported: frozenset[str] = frozenset()
     stand_ins: frozenset[tuple[Resource, str]] = frozenset()
     """Objects of others that serve the cluster."""
-    status_due: float | None = None
-    """When a status that was held back has to be written."""
+    status_held: float | None = None
+    """Since when a status is held back."""
+    status_due: float = 0.0
+    """When it has to be written."""
     is_namespace_closing: bool = False
     confirmed_at: str = ""
     """The version of the cluster at which its Pods were last known to be as cached."""
@@ -327,17 +331,20 @@ class RayClusterController:
     async def _tell(self, seen: Seen, plan: Plan, memory: _Memory, *, is_outdated: bool) -> tuple[bool, float | None]:
         """Write the status and the events of a plan, if it is time; returns whether it did, and when to look again.
 
-        A status that nobody waits for is held back a little: Pods come and go in flocks, and one write tells of many.
+        A status that nobody waits for is held back until the Pods are quiet, but not for long: they come and go in
+        flocks, and one write tells of many.
         """
         now = self._now()
         if plan.status is not None:
-            if memory.status_due is None:
-                memory.status_due = now + self._options.status_delay
+            options = self._options
+            if memory.status_held is None:
+                memory.status_held, memory.status_due = now, now + options.status_delay
             is_due = now >= memory.status_due or (plan.status.is_urgent and not is_outdated)
             if not is_due:
+                memory.status_due = min(now + options.status_delay, memory.status_held + options.longest_status_delay)
                 return False, memory.status_due - now
             await self._actor.patch_status(plan.status)
-        memory.status_due = None
+        memory.status_held = None
         self._emit(seen.cluster, plan.events)
         memory.reported |= {event.once for event in plan.events if event.once}
         return plan.status is not None, None
@@ -354,20 +361,6 @@ class RayClusterController:
             if event.is_about_namespace:
                 regarding = Regarding("v1", "Namespace", "", cluster.namespace, "")
             self._recorder.event(regarding, event.type, event.reason, event.action, event.note)
-
-
-def _is_news(old: RayCluster | None, new: RayCluster | None) -> bool:
-    """Whether a change of a cluster is one that decisions depend on; its status is our own word."""
-    if old is None or new is None:
-        return True
-    before, after = old.metadata, new.metadata
-    return (
-        before.uid != after.uid
-        or before.generation != after.generation
-        or before.deletion_timestamp != after.deletion_timestamp
-        or before.labels != after.labels
-        or before.annotations != after.annotations
-    )
 
 
 def _states(pods: Iterable[Pod]) -> set[tuple[str, str]]:
