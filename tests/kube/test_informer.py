@@ -59,6 +59,17 @@ def end_of_list(version: int) -> bytes:
 EXPIRED = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
 
 
+AHEAD = Answer.json(
+    {
+        "kind": "Status",
+        "code": 504,
+        "reason": "Timeout",
+        "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]},
+    },
+    504,
+)
+
+
 def forever() -> asyncio.Event:
     """A part of a stream after which nothing comes."""
     return asyncio.Event()
@@ -91,7 +102,7 @@ class Scene:
 
     @property
     def asked(self) -> list[str]:
-        """What was asked of the server: lists, and watches with the version they began at."""
+        """What was asked of the server: lists with the version that was good enough, watches with where they began."""
         return [_asked(query(each)) for each in self.transport.requests]
 
     @property
@@ -114,12 +125,12 @@ class Scene:
 
 
 def _asked(parameters: dict[str, str]) -> str:
-    if "watch" not in parameters:
-        return "list"
-    if "sendInitialEvents" in parameters:
+    version = f" {parameters['resourceVersion']}" if "resourceVersion" in parameters else ""
+    if "watch" in parameters and "sendInitialEvents" not in parameters:
+        return f"watch{version}"
+    if version or "watch" in parameters:
         assert parameters["resourceVersionMatch"] == "NotOlderThan"
-        return "stream"
-    return f"watch {parameters['resourceVersion']}"
+    return ("stream" if "watch" in parameters else "list") + version
 
 
 def version_of(obj: Pod | None) -> str | None:
@@ -214,7 +225,7 @@ class TestFaults:
     async def test_a_forgotten_version_is_listed_again_at_once_and_missed_departures_are_told(self) -> None:
         scene = Scene(listed(10, pod("a", 1), pod("b", 2)), Answer(body=[EXPIRED]), listed(30, pod("a", 25)))
         await scene.run(1)
-        assert scene.asked == ["list", "watch 10", "list", "watch 30"]
+        assert scene.asked == ["list", "watch 10", "list 10", "watch 30"]
         assert scene.changes == [(None, "1"), (None, "2"), ("2", None), ("1", "25")]
         assert scene.times[2] == 0
 
@@ -222,7 +233,25 @@ class TestFaults:
     async def test_a_watch_refused_as_expired_is_the_same(self) -> None:
         scene = Scene(listed(10), refused(410, "Expired"), listed(30))
         await scene.run(1)
-        assert scene.asked == ["list", "watch 10", "list", "watch 30"]
+        assert scene.asked == ["list", "watch 10", "list 10", "watch 30"]
+
+    @pytest.mark.parametrize("no", [refused(410, "Expired"), AHEAD])
+    def test_a_list_at_what_is_known_that_cannot_be_had_is_one_of_what_is_newest(self, no: Answer) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(listed(10, pod("a", 1)), Answer(body=[EXPIRED]), no, listed(30, pod("b", 25)))
+            await scene.run(1)
+            assert scene.asked == ["list", "watch 10", "list 10", "list", "watch 30"]
+            assert scene.times[3] == 0
+            assert scene.names == ["b"]
+
+        scenario()
+
+    @virtual_time
+    async def test_a_version_known_by_bookmark_alone_is_not_gone_behind(self) -> None:
+        scene = Scene(listed(10), Answer(body=[bookmark(20), EXPIRED]), listed(30))
+        await scene.run(1)
+        assert scene.asked == ["list", "watch 10", "list 20", "watch 30"]
 
     @virtual_time
     async def test_a_server_that_always_says_expired_is_not_hammered(self) -> None:
@@ -241,13 +270,7 @@ class TestFaults:
 
     @virtual_time
     async def test_a_server_put_back_in_time_is_listed_again(self) -> None:
-        status = {
-            "kind": "Status",
-            "code": 504,
-            "reason": "Timeout",
-            "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]},
-        }
-        scene = Scene(listed(1000, pod("a", 999)), Answer.json(status, 504), listed(500, pod("b", 400)))
+        scene = Scene(listed(1000, pod("a", 999)), AHEAD, listed(500, pod("b", 400)))
         await scene.run(2)
         assert scene.asked == ["list", "watch 1000", "list", "watch 500"]
         assert scene.names == ["b"]
@@ -269,7 +292,7 @@ class TestFaults:
     async def test_rubbish_is_asked_for_again_and_then_listed_around(self) -> None:
         scene = Scene(listed(10), *[Answer(body=[b"{oops}\n"])] * 2, listed(20))
         await scene.run(10)
-        assert scene.asked == ["list", "watch 10", "watch 10", "list", "watch 20"]
+        assert scene.asked == ["list", "watch 10", "watch 10", "list 10", "watch 20"]
 
     @pytest.mark.parametrize(
         "failure", [refused(500, "InternalError"), BROKEN, Answer(502, b"<html>"), Answer(body=b"[")]
@@ -391,8 +414,18 @@ class TestStreamedLists:
             streamed=True,
         )
         await scene.run(1)
-        assert scene.asked == ["stream", "stream"]
+        assert scene.asked == ["stream", "stream 10"]
         assert scene.changes == [(None, "1"), (None, "2"), ("2", None), ("1", "25")]
+
+    @pytest.mark.parametrize("no", [refused(410, "Expired"), AHEAD])
+    def test_a_stream_at_what_is_known_that_cannot_be_had_is_a_list_of_what_is_newest(self, no: Answer) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(Answer(body=[end_of_list(10), EXPIRED]), no, listed(30), streamed=True)
+            await scene.run(5)
+            assert scene.asked == ["stream", "stream 10", "list", "watch 30"]
+
+        scenario()
 
     @virtual_time
     async def test_a_broken_watch_after_it_is_taken_up_without_a_list(self) -> None:
@@ -408,7 +441,7 @@ class TestStreamedLists:
         async def scenario() -> None:
             scene = Scene(no, listed(10, pod("a", 1)), Answer(body=[EXPIRED]), listed(20), streamed=True)
             await scene.run(1)
-            assert scene.asked == ["stream", "list", "watch 10", "list", "watch 20"]
+            assert scene.asked == ["stream", "list", "watch 10", "list 10", "watch 20"]
             assert scene.times[1] == 0
 
         scenario()
@@ -447,7 +480,7 @@ class TestStreamedLists:
             streamed=True,
         )
         await scene.run(5)
-        assert scene.asked == ["stream", "list", "watch 10", "stream"]
+        assert scene.asked == ["stream", "list", "watch 10", "stream 10"]
         assert scene.changes == [(None, "1"), ("1", None)]
 
     @virtual_time

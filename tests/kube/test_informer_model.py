@@ -38,7 +38,9 @@ class ModelServer:
         self.streams = streams
         self.version = 1
         self.forgotten = 0
+        self.lag = 0
         self.objects: dict[str, dict[str, Any]] = {}
+        self.states: dict[int, list[dict[str, Any]]] = {1: []}
         self.history: list[tuple[int, bytes]] = []
         self.faults: list[str] = []
         self.generation = 0
@@ -52,12 +54,17 @@ class ModelServer:
         obj["metadata"]["uid"] = known["metadata"]["uid"] if known else f"{name}-{uid}"
         self.objects[name] = obj
         self.history.append((self.version, event("MODIFIED" if known else "ADDED", obj)))
+        self._keep()
 
     def remove(self, name: str) -> None:
         self.version += 1
         obj = self.objects.pop(name)
         gone = {"metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
         self.history.append((self.version, event("DELETED", gone)))
+        self._keep()
+
+    def _keep(self) -> None:
+        self.states[self.version] = [self.objects[name] for name in sorted(self.objects)]
 
     def forget(self) -> None:
         self.forgotten = self.version
@@ -68,6 +75,11 @@ class ModelServer:
         self.generation += 1
 
     # What a client sees of it.
+
+    def at_hand(self, parameters: dict[str, str]) -> int:
+        """The version that a list shows: the newest, or the one that a lagging replica has and that is good enough."""
+        least = parameters.get("resourceVersion")
+        return self.version if least is None else max(int(least), self.version - self.lag, self.forgotten)
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         await asyncio.sleep(0.01)
@@ -85,18 +97,17 @@ class ModelServer:
         if fault == "rubbish":
             return Response(200, {}, b'{"items": [')
         parameters = query(request)
-        items = [self.objects[name] for name in sorted(self.objects)]
-        meta = {"resourceVersion": str(self.version)}
-        version, _, skipped = parameters.get("continue", f"{self.version}:0").partition(":")
-        if int(version) != self.version:
-            # A real server shows the old state; one that has forgotten it says so.
+        version, _, skipped = parameters.get("continue", f"{self.at_hand(parameters)}:0").partition(":")
+        meta = {"resourceVersion": version}
+        if int(version) < self.forgotten:
             answer = refused(410, "Expired")
             assert isinstance(answer.body, bytes)
             return Response(410, {}, answer.body)
+        items = self.states[int(version)]
         start = int(skipped)
         limit = int(parameters.get("limit", 0)) or len(items)
         if len(items) > start + limit:
-            meta["continue"] = f"{self.version}:{start + limit}"
+            meta["continue"] = f"{version}:{start + limit}"
         items = items[start : start + limit]
         return Response(200, {}, orjson.dumps({"metadata": meta, "items": items}))
 
@@ -113,8 +124,9 @@ class ModelServer:
             code, reason = (500, "InternalError") if fault == "refuse" else (429, "TooManyRequests")
             yield _Stream(self, code, refused(code, reason).body, "", None)
         elif "sendInitialEvents" in parameters:
-            first = b"".join(event("ADDED", self.objects[name]) for name in sorted(self.objects))
-            yield _Stream(self, 200, first + end_of_list(self.version), fault, self.version)
+            version = self.at_hand(parameters)
+            first = b"".join(event("ADDED", each) for each in self.states[version])
+            yield _Stream(self, 200, first + end_of_list(version), fault, version)
         else:
             yield _Stream(self, 200, b"", fault, int(parameters["resourceVersion"]))
 
@@ -256,6 +268,11 @@ class AgainstAModel(RuleBasedStateMachine):
     @rule()
     def the_server_forgets(self) -> None:
         self.server.forget()
+
+    @precondition(lambda self: self.task is not None)
+    @rule(versions=st.integers(0, 5))
+    def the_server_lags_behind_itself(self, versions: int) -> None:
+        self.server.lag = versions
 
     @precondition(lambda self: self.task is not None)
     @rule()

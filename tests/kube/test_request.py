@@ -59,6 +59,11 @@ class TestLists:
             ("continue", "t"),
         )
 
+    def test_a_list_may_be_as_old_as_what_is_known(self) -> None:
+        first = prepare.list_(PODS, limit=5, not_older_than="7")
+        assert first.query == (("limit", "5"), ("resourceVersion", "7"), ("resourceVersionMatch", "NotOlderThan"))
+        assert prepare.list_(PODS, continue_="t", not_older_than="7").query == (("continue", "t"),)
+
     def test_a_watch_always_asks_for_bookmarks(self) -> None:
         request = prepare.watch(PODS, namespace="n", resource_version="7", timeout_seconds=300)
         assert request.query == (

@@ -46,6 +46,8 @@ class Retry:
     longest_wait: float = 30.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     rng: Callable[[], float] = random.random
+    told: Callable[[Request, ApiError], object] | None = None
+    """Called whenever a request is sent again, with what was said to it before."""
 
     def wait(self, request: Request, refused: ApiError, attempt: int) -> float | None:
         """Seconds until the request may be sent again; `None` when it may not."""
@@ -106,6 +108,7 @@ class Client:
         limit: int | None = None,
         continue_: str | None = None,
         resource_version: str | None = None,
+        not_older_than: str | None = None,
         type: type[T] | None = None,
         skip_unreadable: bool = False,
     ) -> Page[T]:
@@ -113,6 +116,7 @@ class Client:
 
         :param limit: at most so many; the page's `continue_` asks for the rest.
         :param resource_version: `"0"` takes what the server has at hand; `None` takes what is newest.
+        :param not_older_than: takes what the server has at hand if it is at least as new as this version.
         :param skip_unreadable: hand over the page without the objects that `type` cannot hold.
         :raises Expired: the continue token is too old: begin again.
         """
@@ -124,6 +128,7 @@ class Client:
             limit=limit,
             continue_=continue_,
             resource_version=resource_version,
+            not_older_than=not_older_than,
         )
         page = decoder_for(type).page(await self._send(request))
         if page.unreadable and not skip_unreadable:
@@ -324,6 +329,8 @@ class Client:
             wait = self._retry.wait(request, refused, attempt)
             if wait is None:
                 raise refused
+            if self._retry.told is not None:
+                self._retry.told(request, refused)
             await self._retry.sleep(wait)
             attempt += 1
 

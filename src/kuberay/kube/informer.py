@@ -1,8 +1,9 @@
 """Keeps a store in step with the server: list once, then follow the watch, for ever.
 
 A watch that breaks is taken up at the last version seen, so nothing is lost and nothing is listed again. Only when the
-server has forgotten that version (410) is everything listed anew; the store then finds what has gone meanwhile. No
-failure ends an informer: it says what is wrong, waits a little longer each time, and goes on.
+server has forgotten that version (410) is everything listed anew, at least as new as what is known: a replica of the
+server that lags behind cannot turn time back. The store then finds what has gone meanwhile. No failure ends an
+informer: it says what is wrong, waits a little longer each time, and goes on.
 
 Where the server offers it, the list is streamed at the head of the watch, so that thousands of objects are never held
 as text. A server that does not is asked for pages, by all informers of the same client.
@@ -34,7 +35,6 @@ from kuberay.kube.errors import (
     UnsupportedMediaType,
 )
 from kuberay.kube.identity import Key, identity, version_order
-from kuberay.kube.interning import Interner
 from kuberay.kube.watch import SilentWatch
 
 if TYPE_CHECKING:
@@ -112,9 +112,10 @@ class Informer(Generic[T]):
         self._clock = clock
         self._sleep = sleep
         self._rng = rng
-        self._interner = Interner()
         self._synced = asyncio.Event()
         self._must_list = True
+        self._least: str | None = None
+        """How new the next list must be at least; `None` for what is newest, which costs the server more."""
         self._prefers_pages = False
         self._failures = 0
         self._failed_at = float("-inf")
@@ -165,7 +166,11 @@ class Informer(Generic[T]):
                     if isinstance(error, (*_NO_STREAMED_LISTS, Forbidden)):
                         continue  # pages tell which right is missing: the one to list or the one to watch
                 verb = "list" if self._must_list else "watch"
-                self._must_list = self._must_list or self._must_list_after(error)
+                if self._must_list and _is_out_of_reach(error):
+                    self._least = None
+                elif not self._must_list and self._must_list_after(error):
+                    self._must_list = True
+                    self._least = None if _is_ahead(error) else self.store.resource_version
                 await self._back_off(verb, error)
 
     def _give_up_streaming(self, why: Exception) -> None:
@@ -181,26 +186,28 @@ class Informer(Generic[T]):
         self._tell_who_waits()
 
     async def _list(self) -> None:
-        self._replace(*await self._listed())
+        self._replace(*await self._listed(self._least))
 
     async def _list_beside(self) -> None:
         """List while the watch goes on: what the watch then shows of an earlier time is late, and the store knows."""
         try:
-            items, resource_version, unreadable = await self._listed()
+            items, resource_version, unreadable = await self._listed(None)
         except KubeError as error:
             self._log.warning(self._explain("list", error))
             return
         if not self.store.has_passed(resource_version):
             self._replace(items, resource_version, unreadable)
 
-    async def _listed(self) -> tuple[list[T], str, list[Key]]:
+    async def _listed(self, least: str | None) -> tuple[list[T], str, list[Key]]:
         try:
-            return await self._pages(self._page_size)
-        except Expired:
-            # The pages outlived the server's history; all at once cannot.
-            return await self._pages(None)
+            return await self._pages(self._page_size, least)
+        except ApiError as error:
+            if not _is_out_of_reach(error):
+                raise
+            # The pages, or what we know, outlived the server's history; all at once, and what is newest, cannot.
+            return await self._pages(None, None)
 
-    async def _pages(self, size: int | None) -> tuple[list[T], str, list[Key]]:
+    async def _pages(self, size: int | None, least: str | None) -> tuple[list[T], str, list[Key]]:
         items: list[T] = []
         unreadable: list[Key] = []
         continue_: str | None = None
@@ -210,11 +217,12 @@ class Informer(Generic[T]):
                 **self._selection,
                 limit=size,
                 continue_=continue_,
+                not_older_than=least,
                 type=self._type,
                 skip_unreadable=True,
             )
             for obj in page.items:
-                self._interner.intern(obj)
+                self.store.interner.intern(obj)
             items += page.items
             for each in page.unreadable:
                 self._log_unreadable(each)
@@ -232,7 +240,7 @@ class Informer(Generic[T]):
         async with self._client.watch(
             self.resource,
             **self._selection,
-            resource_version=None if starts_with_list else self.store.resource_version,
+            resource_version=self._least if starts_with_list else self.store.resource_version,
             timeout_seconds=seconds,
             send_initial_events=starts_with_list,
             idle_timeout=self._timing.list_silence if starts_with_list else self._timing.silence,
@@ -272,7 +280,7 @@ class Informer(Generic[T]):
                 elif event.type is EventType.DELETED:
                     items.pop(identity(event.object).key, None)
                 else:
-                    self._interner.intern(event.object)
+                    self.store.interner.intern(event.object)
                     items[identity(event.object).key] = event.object
             await asyncio.sleep(0)
         raise TransportError("the server ended the watch before the end of the list")
@@ -295,18 +303,12 @@ class Informer(Generic[T]):
         elif event.type is EventType.DELETED:
             self.store.removed(event.object)
         else:
-            if event.type is EventType.ADDED:
-                self._interner.intern(event.object)
             self.store.applied(event.object)
 
     def _must_list_after(self, error: KubeError) -> bool:
         """Whether taking up the watch again is hopeless."""
-        if isinstance(error, Expired):
+        if _is_out_of_reach(error):
             return True
-        if isinstance(error, Timeout):
-            # The server has not come as far as we have: its history may have been put back.
-            details = error.status.details
-            return details is not None and any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes)
         if isinstance(error, DecodeError):
             # Once may be an accident on the way; twice at the same place is what the server has to say.
             again = self._unreadable_at == self.store.resource_version
@@ -348,3 +350,15 @@ class Informer(Generic[T]):
         )
         if self._on_unreadable is not None:
             self._on_unreadable(each)
+
+
+def _is_out_of_reach(error: KubeError) -> bool:
+    """Whether the server cannot show the version that was asked for: it has forgotten it, or never had it."""
+    return isinstance(error, Expired) or _is_ahead(error)
+
+
+def _is_ahead(error: KubeError) -> bool:
+    """Whether the server has not come as far as we have: its history may have been put back."""
+    if not isinstance(error, Timeout) or error.status.details is None:
+        return False
+    return any(cause.reason == "ResourceVersionTooLarge" for cause in error.status.details.causes)

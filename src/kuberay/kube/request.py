@@ -82,6 +82,7 @@ def list_(
     limit: int | None = None,
     continue_: str | None = None,
     resource_version: str | None = None,
+    not_older_than: str | None = None,
 ) -> Request:
     query = _selection(labels, fields)
     if limit:
@@ -91,6 +92,8 @@ def list_(
     elif resource_version is not None:
         # The server refuses a version beside a continue token, which holds its own.
         query.append(("resourceVersion", resource_version))
+    elif not_older_than:
+        query += [("resourceVersion", not_older_than), ("resourceVersionMatch", "NotOlderThan")]
     return Request("GET", collection_path(resource, namespace), tuple(query), {"accept": _JSON})
 
 
