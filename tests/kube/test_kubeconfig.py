@@ -70,9 +70,22 @@ class TestWhichOneIsMeant:
         assert access.token is not None
         assert access.token.value() == "t1"
 
+    def test_a_pods_own_account_rather_than_a_file_that_is_at_its_home(self, tmp_path: Path) -> None:
+        write(tmp_path / ".kube" / "config", config())
+        account = tmp_path / "account"
+        environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+        assert load(environ=environ, home=tmp_path, service_account=account).server == "https://one:6443"
+        account.mkdir()
+        for name in ("token", "ca.crt"):
+            (account / name).write_text("x")
+        assert load(environ=environ, home=tmp_path, service_account=account).server == "https://10.0.0.1:443"
+        assert load(environ=environ, home=tmp_path, service_account=account, context="x").server == "https://one:6443"
+
     def test_a_pod_without_account_is_told_why(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="automountServiceAccountToken"):
             in_cluster(environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, service_account=tmp_path)
+        with pytest.raises(ConfigError, match="automountServiceAccountToken"):
+            load(environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, home=tmp_path, service_account=tmp_path)
 
     def test_none_at_all(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="name a kubeconfig file"):
@@ -196,14 +209,22 @@ class TestBadFiles:
             ),
             (config(cluster={"certificate-authority-data": "%"}), "certificate-authority-data is not base64"),
             (
-                config(cluster={"proxy-url": "socks5://p"}),
-                r"proxy-url names a proxy of a kind \(socks5\) that is not supported",
+                config(cluster={"proxy-url": "ftp://p"}),
+                r"proxy-url names a proxy of a kind \(ftp\) that is not supported; use http, https or socks5",
             ),
             (config(cluster={"proxy-url": "http:///x"}), "proxy-url names a proxy without a host"),
             (config(user={"client-certificate": "x"}), "client-key is missing"),
             (config(user={"as-groups": "dev"}), "as-groups must be a list of texts"),
             (config(user={"as-user-extra": {"a": "b"}}), r"users\[0\].user.as-user-extra.a must be a list of texts"),
-            (config(user={"auth-provider": {"name": "gcp"}}), "auth-provider is not supported; use an exec plugin"),
+            (
+                config(user={"auth-provider": {"name": "gcp"}}),
+                r"auth-provider is not supported; use an exec plugin in its place \(gke-gcloud-auth-plugin\)",
+            ),
+            (
+                config(user={"auth-provider": {"name": "oidc", "config": {"id-token": "s3cret"}}}),
+                r"auth-provider is not supported; .* \(kubectl oidc-login\), a token",
+            ),
+            (config(user={"auth-provider": "gcp"}), r"users\[0\].user.auth-provider must hold fields"),
             (config(user={"exec": "aws"}), r"users\[0\].user.exec must hold fields"),
             (plugin(command=""), r"users\[0\].user.exec.command is missing"),
             (

@@ -1,4 +1,4 @@
-"""Finds out how to reach the cluster the way kubectl does: kubeconfig files, or the Pod's own service account.
+"""Finds out how to reach the cluster the way controllers do: kubeconfig files, or the Pod's own service account.
 
 Files are checked by hand rather than decoded into types: who is told "users[1].user.token must be text" in which file
 can mend it.
@@ -36,7 +36,9 @@ def load(
     home: Path | None = None,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Access:
-    """The access that the user means: `path`, else `KUBECONFIG`, else `~/.kube/config`, else the Pod's own account.
+    """The access that the user means: `path`, else `KUBECONFIG`, else the Pod's own account, else `~/.kube/config`.
+
+    The order is that of controller-runtime: a file that an image happens to have at home does not lead a Pod astray.
 
     :param context: the context to use; without it the file's `current-context`.
     :raises ConfigError: there is none, or it cannot be used; names file and field, and what to do.
@@ -48,10 +50,11 @@ def load(
     if listed:
         return _from_files(listed, context, environ)
     own = (home or Path.home()) / ".kube" / "config"
+    is_pod = context is None and bool(environ.get("KUBERNETES_SERVICE_HOST"))
+    if is_pod and ((service_account / "token").is_file() or not own.exists()):
+        return in_cluster(environ=environ, service_account=service_account)
     if own.exists():
         return _from_files([own], context, environ)
-    if context is None and environ.get("KUBERNETES_SERVICE_HOST"):
-        return in_cluster(environ=environ, service_account=service_account)
     raise ConfigError(
         f"no way to a cluster is configured: there is no {own}, KUBECONFIG is not set, and this is not a Pod; "
         "name a kubeconfig file"
@@ -223,11 +226,19 @@ def _access(cluster: _Entry, user: _Entry | None, namespace: str, environ: Mappi
 def _token(user: _Entry) -> Token | None:
     if user.fields.get("auth-provider"):
         raise ConfigError(
-            f"{user.file}: {user.where}.auth-provider is not supported; "
-            "use an exec plugin, a token, a tokenFile or a client certificate"
+            f"{user.file}: {user.where}.auth-provider is not supported; use an exec plugin in its place "
+            f"({_login_plugin(user)}), a token, a tokenFile or a client certificate"
         )
     token, file = user.text("token"), user.path("tokenFile")
     return Token(token, file=file) if token or file else None
+
+
+def _login_plugin(user: _Entry) -> str:
+    """The program that took the place of a provider."""
+    provider = user.part("auth-provider")
+    name = provider.text("name") if provider is not None else ""
+    known = {"gcp": "gke-gcloud-auth-plugin", "azure": "kubelogin convert-kubeconfig", "oidc": "kubectl oidc-login"}
+    return known.get(name, "such as aws, gke-gcloud-auth-plugin, kubelogin or kubectl oidc-login")
 
 
 def _plugin(user: _Entry, cluster: _Entry, environ: Mapping[str, str]) -> ExecPlugin | None:
