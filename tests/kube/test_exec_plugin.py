@@ -115,6 +115,20 @@ class TestHowItIsCalled:
         program.prints(credential(token="new"))
         assert (await credentials.current()).token == "new"
 
+    async def test_again_when_its_certificate_has_expired(
+        self, program: Program, clocks: Clocks, tmp_path: Path
+    ) -> None:
+        client = Authority(tmp_path).sign("client")
+        pem = {"clientCertificateData": client.certificate.read_text(), "clientKeyData": client.key.read_text()}
+        credentials = clocks.credentials(program.prints(credential(**pem)))
+        expires = (await credentials.current()).expires
+        assert expires is not None
+        program.prints(credential(token="new"))
+        clocks.seconds = (expires - clocks.start).total_seconds() - 1
+        assert (await credentials.current()).token == ""
+        clocks.seconds += 1
+        assert (await credentials.current()).token == "new"
+
     async def test_again_when_the_server_refuses_but_not_at_every_request(
         self, program: Program, clocks: Clocks
     ) -> None:
@@ -241,6 +255,12 @@ class TestOverHttp:
             trusted = Material("test", file=authority.file)
             async with connected(Access(url, authority=trusted, plugin=program.prints(printed))) as transport:
                 assert (await transport.send(Request("GET", "/"))).status == 200
+
+    async def test_a_certificate_that_has_expired_is_not_shown(self, program: Program, tmp_path: Path) -> None:
+        old = Authority(tmp_path).sign("client", expired=True)
+        pem = {"clientCertificateData": old.certificate.read_text(), "clientKeyData": old.key.read_text()}
+        with pytest.raises(CredentialError, match=r"printed a credential that expired at \d{4}"):
+            await PluginCredentials(program.prints(credential(**pem))).current()
 
     async def test_a_certificate_that_is_none_is_told(self, program: Program) -> None:
         plugin = program.prints(credential(clientCertificateData="s3cret", clientKeyData="s3cret"))

@@ -20,6 +20,8 @@ class TestWhichVariableCounts:
             ("http://api", {"HTTP_PROXY": "http://p:1", "HTTPS_PROXY": "http://q:1"}, "http://p:1"),
             ("https://api:6443", {"HTTPS_PROXY": "p:1"}, "http://p:1"),
             ("https://api:6443", {"HTTPS_PROXY": "https://me:pass@p:1"}, "https://me:pass@p:1"),
+            ("https://api:6443", {"HTTPS_PROXY": "socks5://p:1080"}, "socks5://p:1080"),
+            ("https://api:6443", {"HTTPS_PROXY": "socks5h://p"}, "socks5h://p"),
             ("https://api:6443", {"HTTPS_PROXY": " "}, None),
         ],
     )
@@ -65,11 +67,17 @@ class TestProxiesThatCannotBeUsed:
     @pytest.mark.parametrize(
         ("proxy", "message"),
         [
-            ("socks5://me:s3cret@p:1", r"HTTPS_PROXY names a proxy of a kind \(socks5\) that is not supported"),
+            ("socks4://me:s3cret@p:1", r"HTTPS_PROXY names a proxy of a kind \(socks4\) that is not supported"),
             ("http://", "HTTPS_PROXY names a proxy without a host"),
         ],
     )
     def test_are_named_without_their_password(self, proxy: str, message: str) -> None:
         with pytest.raises(ConfigError, match=message) as failed:
             proxy_for("https://api:6443", {"HTTPS_PROXY": proxy})
+        assert "s3cret" not in str(failed.value)
+
+    def test_what_is_missing_for_a_socks_proxy_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kuberay.kube.socks.is_installed", lambda: False)
+        with pytest.raises(ConfigError, match=r"HTTPS_PROXY .* pip install kuberay\[socks\]") as failed:
+            proxy_for("https://api:6443", {"HTTPS_PROXY": "socks5://me:s3cret@p:1"})
         assert "s3cret" not in str(failed.value)

@@ -191,7 +191,7 @@ class TestRefusals:
 
     async def test_a_server_that_is_not_trusted(self, kubernetes: ControlPlane) -> None:
         client = Client(HttpTransport(Access(kubernetes.url)))
-        with pytest.raises(errors.TransportError, match="its certificate is not trusted"):
+        with pytest.raises(errors.TransportError, match="the server's certificate is not trusted"):
             await client.list(PODS)
         await client.close()
 

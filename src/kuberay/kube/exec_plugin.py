@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from kuberay.kube.certificates import expiry_of
 from kuberay.kube.errors import CredentialError
 
 if TYPE_CHECKING:
@@ -181,14 +182,12 @@ class PluginCredentials:
             except ValueError:
                 raise self._failed("printed an expirationTimestamp that is not a time") from None
             expires = expires if expires.tzinfo is not None else expires.replace(tzinfo=UTC)
-            if self._now() >= expires:
-                raise self._failed(f"printed a credential that expired at {expires.isoformat()}")
-        return Credential(
-            status.token,
-            status.client_certificate_data.encode() or None,
-            status.client_key_data.encode() or None,
-            expires,
-        )
+        certificate = status.client_certificate_data.encode() or None
+        ends = expiry_of(certificate) if certificate is not None else None
+        expires = min((each for each in (expires, ends) if each is not None), default=None)
+        if expires is not None and self._now() >= expires:
+            raise self._failed(f"printed a credential that expired at {expires.isoformat()}")
+        return Credential(status.token, certificate, status.client_key_data.encode() or None, expires)
 
     def _failed(self, how: str) -> CredentialError:
         return CredentialError(f"{self._plugin.origin}: the credential plugin {self._plugin.command!r} {how}")

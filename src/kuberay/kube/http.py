@@ -11,26 +11,32 @@ import io
 import socket
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
 
 import aiohttp
 from yarl import URL
 
-from kuberay.kube.errors import TransportError
+from kuberay.kube.certificates import client_expired, why_not_trusted
+from kuberay.kube.errors import CredentialError, TransportError
 from kuberay.kube.exec_plugin import Credential, PluginCredentials
+from kuberay.kube.socks import SocksConnector, is_socks
 from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request, Response
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from aiohttp.abc import AbstractResolver
     from aiohttp.connector import AddrInfoType
 
     from kuberay.kube.access import Access
 
 # Failures of aiohttp, of sockets and TLS, of time, and of a session that was closed meanwhile.
 _FAILURES = (aiohttp.ClientError, OSError, TimeoutError, RuntimeError, ValueError)
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE")
 _NOBODY = Credential()
 _LARGE = 2**20
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
@@ -41,6 +47,7 @@ class HttpTransport:
 
     :param timeout: seconds for a whole exchange, when the request does not say otherwise.
     :param connect_timeout: seconds to reach the server, also for streams.
+    :param resolver: makes what looks up the server's name; called within the running loop.
     """
 
     def __init__(
@@ -49,13 +56,18 @@ class HttpTransport:
         *,
         timeout: float = 30.0,
         connect_timeout: float = 10.0,
+        resolver: Callable[[], AbstractResolver] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.access = access
         self._timeout = timeout
         self._connect_timeout = connect_timeout
+        self._resolver = resolver
         self._tls = TlsContexts(access, clock=clock)
-        self._plugin = PluginCredentials(access.plugin, clock=clock) if access.plugin is not None else None
+        self._plugin = PluginCredentials(access.plugin, clock=clock, now=now) if access.plugin is not None else None
+        self._now = now
+        self._http_proxy = None if is_socks(access.proxy) else access.proxy
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -65,6 +77,8 @@ class HttpTransport:
         response = await self._exchange(request, credential, limits)
         if response.status == 401 and (renewed := await self._renewed(credential)) is not None:
             response = await self._exchange(request, renewed, limits)
+        if response.status == 401:
+            self._explain_refusal(request)
         return response
 
     @asynccontextmanager
@@ -75,6 +89,8 @@ class HttpTransport:
             answer.close()
             answer = await self._begin(request, renewed)
         try:
+            if answer.status == 401:
+                self._explain_refusal(request)
             yield _HttpStream(self, request, answer)
         finally:
             # Not `release`: that would read on, and a watch has no end. Nor a TLS goodbye, which the server answers
@@ -97,7 +113,7 @@ class HttpTransport:
             async with self._open().request(**arguments, timeout=limits) as answer:
                 return Response(answer.status, _lower(answer.headers), await answer.read())
         except _FAILURES as error:
-            raise self._failure(request, error) from error
+            raise await self._failure(request, error) from error
 
     async def _begin(self, request: Request, credential: Credential) -> aiohttp.ClientResponse:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout)
@@ -106,7 +122,7 @@ class HttpTransport:
             async with asyncio.timeout(self._timeout):
                 return await self._open().request(**arguments, timeout=limits)
         except _FAILURES as error:
-            raise self._failure(request, error) from error
+            raise await self._failure(request, error) from error
 
     async def _credential(self) -> Credential:
         if self.access.token is not None:
@@ -129,7 +145,17 @@ class HttpTransport:
             raise RuntimeError("the transport is closed")
         if self._session is None:
             # Made here because it belongs to the running loop. No limit: who sends decides how much at a time.
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, socket_factory=kept_alive)
+            proxy = self.access.proxy
+            connector = (
+                SocksConnector(proxy, prepare=keep_alive, limit=0)
+                if proxy is not None and is_socks(proxy)
+                else aiohttp.TCPConnector(
+                    limit=0,
+                    ttl_dns_cache=30,
+                    resolver=self._resolver() if self._resolver is not None else None,
+                    socket_factory=kept_alive,
+                )
+            )
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -149,7 +175,7 @@ class HttpTransport:
             "headers": headers,
             "data": _payload(request.body),
             "allow_redirects": False,
-            "proxy": self.access.proxy,
+            "proxy": self._http_proxy,
             "server_hostname": self.access.server_name,
             # Given with each request: connections are kept apart by it, so that new certificates get new ones.
             "ssl": self._tls.context(credential) or False,
@@ -159,15 +185,31 @@ class HttpTransport:
         query = f"?{urlencode(request.query)}" if request.query else ""
         return f"{self.access.server}{quote(request.path, safe=_SAFE_IN_PATH)}{query}"
 
-    def _failure(self, request: Request, error: Exception) -> TransportError:
+    def _explain_refusal(self, request: Request) -> None:
+        """Who shows an expired certificate is told so, for the server only says that it does not know them.
+
+        :raises CredentialError: that is the case. A refused request did nothing.
+        """
+        why = client_expired(self.access.certificate, self._now) if self.access.token is None else ""
+        if why:
+            self._tls.suspect()
+            raise CredentialError(f"{request.method} {self.access.server}{request.path}: refused, for {why}")
+
+    async def _failure(self, request: Request, error: Exception) -> TransportError:
         if isinstance(error, aiohttp.ClientConnectorSSLError | aiohttp.ClientConnectorCertificateError):
             self._tls.suspect()
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            why = f"its certificate is not trusted: {error.certificate_error}; is the certificate authority right?"
+            refused = cast("ssl.SSLCertVerificationError", error.certificate_error)
+            why = await why_not_trusted(self.access, refused, self._now())
         elif isinstance(error, TimeoutError):
             why = "no answer in time"
+        elif isinstance(error, aiohttp.ClientConnectorSSLError) and error.os_error.reason in _NOT_TLS:
+            why = "what listens there does not speak TLS; is the port right, and should the address begin with http:?"
         else:
             why = str(error) or type(error).__name__
+            if expired := client_expired(self.access.certificate, self._now):
+                self._tls.suspect()
+                why = f"{expired} ({why})"
         return TransportError(f"{request.method} {self.access.server}{request.path}: {why}")
 
 
@@ -184,26 +226,31 @@ class _HttpStream:
             async for chunk in self._answer.content.iter_any():
                 yield chunk
         except _FAILURES as error:
-            raise self._transport._failure(self._request, error) from error
+            raise await self._transport._failure(self._request, error) from error
 
     async def read(self) -> bytes:
         try:
             async with asyncio.timeout(self._transport._timeout):
                 return await self._answer.read()
         except _FAILURES as error:
-            raise self._transport._failure(self._request, error) from error
+            raise await self._transport._failure(self._request, error) from error
 
 
 def kept_alive(address: AddrInfoType) -> socket.socket:
     """A socket that finds out within two minutes that nobody is at the other end any more."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
+    keep_alive(made)
+    return made
+
+
+def keep_alive(made: socket.socket) -> None:
+    """Let a socket ask the other end from time to time whether it is there."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)  # not all systems have all of them
-        if option is not None and family != socket.AF_UNIX:
+        if option is not None and made.family != socket.AF_UNIX:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:

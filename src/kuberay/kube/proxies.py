@@ -10,6 +10,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from kuberay.kube import socks
 from kuberay.kube.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,11 +40,13 @@ def checked(proxy: str, origin: str) -> str:
     :raises ConfigError: it is not.
     """
     parts = urlsplit(proxy)
-    if parts.scheme not in ("http", "https"):
-        # Not the address itself: it may hold a password.
+    # Not the address itself: it may hold a password.
+    if parts.scheme not in ("http", "https", *socks.SCHEMES):
         raise ConfigError(
-            f"{origin} names a proxy of a kind ({parts.scheme}) that is not supported; use an http:// proxy"
+            f"{origin} names a proxy of a kind ({parts.scheme}) that is not supported; use http, https or socks5"
         )
+    if parts.scheme in socks.SCHEMES and not socks.is_installed():
+        raise ConfigError(f"{origin} names a SOCKS proxy, for which python-socks is needed: pip install kuberay[socks]")
     if not parts.hostname:
         raise ConfigError(f"{origin} names a proxy without a host; http://host:port is wanted")
     return proxy
