@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kuberay.kube.controller import Controller, Result, TerminalError
 from kuberay.kube.errors import TransportError
-from kuberay.kube.metrics import ControllerMetrics, MeasuredTransport, Metrics, QueueMetrics
+from kuberay.kube.metrics import ControllerMetrics, Metrics, QueueMetrics
 from kuberay.kube.queue import LOW, Queue
-from kuberay.kube.transport import Request
-from tests.kube.scripted import BROKEN, Answer, ScriptedTransport
 from tests.kube.virtual_time import clock, virtual_time
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def values(metrics: Metrics) -> dict[str, float]:
@@ -93,34 +93,27 @@ class TestControllers:
         )
 
 
-class TestRequests:
-    async def test_are_counted_by_answer(self) -> None:
-        metrics = Metrics()
-        script: list[Any] = [Answer(), Answer(404), BROKEN, Answer(), BROKEN]
-        inner = ScriptedTransport(script)
-        transport = MeasuredTransport(inner, metrics, "api:6443")
-        await transport.send(Request("GET", "/"))
-        await transport.send(Request("GET", "/"))
-        with pytest.raises(TransportError):
-            await transport.send(Request("POST", "/"))
-        async with transport.stream(Request("GET", "/")):
-            pass
-        with pytest.raises(TransportError):
-            async with transport.stream(Request("GET", "/")):
-                pass
-        found = values(metrics)
-        counted = {name: value for name, value in found.items() if name.startswith("rest_client_requests_total")}
-        assert counted == {
-            "rest_client_requests_total{code=200,host=api:6443,method=GET}": 2,
-            "rest_client_requests_total{code=404,host=api:6443,method=GET}": 1,
-            "rest_client_requests_total{code=<error>,host=api:6443,method=POST}": 1,
-            "rest_client_requests_total{code=<error>,host=api:6443,method=GET}": 1,
-        }
-        await transport.close()
-        assert inner.closed
-
-
 class TestTheWhole:
+    def test_names_and_labels_are_those_of_the_go_libraries(self) -> None:
+        metrics = Metrics()
+        families = metrics.registry.collect()
+        names = {family.name for family in families if not family.name.startswith("process_")}
+        assert names == {
+            *(f"workqueue_{each}" for each in ("depth", "adds", "retries", "queue_duration_seconds")),
+            *(f"workqueue_{each}" for each in ("work_duration_seconds", "unfinished_work_seconds")),
+            "workqueue_longest_running_processor_seconds",
+            *(f"controller_runtime_reconcile{each}" for each in ("", "_errors", "_panics", "_time_seconds")),
+            "controller_runtime_terminal_reconcile_errors",
+            *(f"controller_runtime_{each}" for each in ("max_concurrent_reconciles", "active_workers")),
+            *(f"controller_runtime_webhook_{each}" for each in ("requests", "latency_seconds", "panics")),
+            "controller_runtime_webhook_requests_in_flight",
+            *(f"rest_client_{each}" for each in ("requests", "request_retries", "request_duration_seconds")),
+            *(f"rest_client_{each}_duration_seconds" for each in ("rate_limiter", "dns_resolution")),
+            *(f"rest_client_{each}_size_bytes" for each in ("request", "response")),
+            "leader_election_master_status",
+            *(f"certwatcher_read_certificate{each}" for each in ("", "_errors")),
+        }
+
     async def test_leadership_is_asked_for_when_the_metrics_are(self) -> None:
         metrics = Metrics()
         leads = False

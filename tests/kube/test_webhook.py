@@ -144,6 +144,7 @@ class TestVerdicts:
         assert found["controller_runtime_webhook_requests_total{code=200,webhook=/review}"] == 1
         assert found["controller_runtime_webhook_latency_seconds_count{webhook=/review}"] == 1
         assert found["controller_runtime_webhook_requests_in_flight{webhook=/review}"] == 0
+        assert found["controller_runtime_webhook_panics_total{}"] == 1
 
     @pytest.mark.parametrize(
         ("body", "status", "message"),
@@ -186,7 +187,8 @@ class TestCertificates:
             looks.put_nowait(None)
             await looks.join()
 
-        server = WebhookServer(ServerCertificate(certificate, key), sleep=sleep)
+        metrics = Metrics()
+        server = WebhookServer(ServerCertificate(certificate, key), metrics=metrics, sleep=sleep)
         async with server.serving("127.0.0.1", 0) as port:
 
             async def trusted_by(authority: Authority) -> bool:
@@ -208,6 +210,9 @@ class TestCertificates:
             await look()
             assert await trusted_by(authorities[1])
             assert not await trusted_by(authorities[0])
+        found = values(metrics)
+        assert found["certwatcher_read_certificate_total{}"] == 2
+        assert found["certwatcher_read_certificate_errors_total{}"] == 1
 
     def test_that_are_not_there_are_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot read the certificate of the webhook server"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from kuberay.kube.request_metrics import RequestMetrics
     from kuberay.kube.transport import Request, Response, Stream, Transport
 
 
@@ -42,7 +43,10 @@ class TokenBucket:
 
 
 class LimitedTransport:
-    """A transport that waits its turn before it sends anything."""
+    """A transport that waits its turn before it sends anything.
+
+    :param metrics: where to tell how long that took.
+    """
 
     def __init__(
         self,
@@ -50,28 +54,32 @@ class LimitedTransport:
         *,
         qps: float,
         burst: int,
+        metrics: RequestMetrics | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._transport = transport
         self._bucket = TokenBucket(qps, burst, clock=clock)
+        self._metrics = metrics
         self._sleep = sleep
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        await self._turn()
+        await self._turn(request.method)
         return await self._transport.send(request, timeout=timeout)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        await self._turn()
+        await self._turn(request.method)
         async with self._transport.stream(request) as stream:
             yield stream
 
     async def close(self) -> None:
         await self._transport.close()
 
-    async def _turn(self) -> None:
+    async def _turn(self, method: str) -> None:
         wait = self._bucket.take()
+        if self._metrics is not None:
+            self._metrics.waited(method, wait)
         if wait:
             try:
                 await self._sleep(wait)

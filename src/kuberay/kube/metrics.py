@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from kuberay.kube.queue import Queue
-    from kuberay.kube.transport import Request, Response, Stream, Transport
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -27,6 +25,9 @@ _RECONCILE_BUCKETS = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 1.75,
     2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 ]  # fmt: skip
+
+_REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
+_REQUEST_BYTES: list[float] = [64, 256, 512, *(4**exponent for exponent in range(5, 13))]
 
 
 class Metrics:
@@ -69,9 +70,7 @@ class Metrics:
             f"{prefix}_max_concurrent_reconciles", "How many reconciles may run at once.", by_controller
         )
         self.active = self._gauge(f"{prefix}_active_workers", "How many reconciles run.", by_controller)
-        self.requests = self._counter(
-            "rest_client_requests", "Requests to the API server by answer.", ["code", "method", "host"]
-        )
+        self._add_rest_client()
         self.leader = self._gauge("leader_election_master_status", "1 while this process leads, else 0.", ["name"])
         by_webhook = ["webhook"]
         self.webhook_requests = self._counter(
@@ -82,6 +81,45 @@ class Metrics:
         )
         self.webhook_active = self._gauge(
             f"{prefix}_webhook_requests_in_flight", "Admission requests under way.", by_webhook
+        )
+        self.webhook_panics = self._counter(
+            f"{prefix}_webhook_panics", "Reviews that failed by a mistake in the program.", []
+        )
+        self.certificate_reads = self._counter(
+            "certwatcher_read_certificate", "Looks at the files of the webhook server's certificate.", []
+        )
+        self.certificate_errors = self._counter(
+            "certwatcher_read_certificate_errors", "Those that found nothing that can be used.", []
+        )
+
+    def _add_rest_client(self) -> None:
+        by_verb = ["verb", "host"]
+        self.requests = self._counter(
+            "rest_client_requests", "Requests to the API server by answer.", ["code", "method", "host"]
+        )
+        self.request_retries = self._counter(
+            "rest_client_request_retries", "Requests that were sent again.", ["code", *by_verb]
+        )
+        self.request_seconds = self._histogram(
+            "rest_client_request_duration_seconds", "How long requests took.", by_verb, _REQUEST_SECONDS
+        )
+        self.limiter_seconds = self._histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "How long requests were held back by the limit of this process.",
+            by_verb,
+            _REQUEST_SECONDS,
+        )
+        self.dns_seconds = self._histogram(
+            "rest_client_dns_resolution_duration_seconds",
+            "How long the server's name took to look up.",
+            ["host"],
+            _REQUEST_SECONDS[:-1],
+        )
+        self.request_bytes = self._histogram(
+            "rest_client_request_size_bytes", "How large requests were.", by_verb, _REQUEST_BYTES
+        )
+        self.response_bytes = self._histogram(
+            "rest_client_response_size_bytes", "How large answers were.", by_verb, _REQUEST_BYTES
         )
 
     def follow_leadership(self, name: str, holds: Callable[[], bool]) -> None:
@@ -161,7 +199,8 @@ class ControllerMetrics:
 
     def __init__(self, metrics: Metrics, name: str, workers: int) -> None:
         metrics.workers.labels(name).set(workers)
-        results = ("success", "requeue_after", "error")
+        # Those of controller-runtime; what asks for a look at once is a `requeue_after` here.
+        results = ("success", "requeue", "requeue_after", "error")
         self._results = {result: metrics.reconciles.labels(name, result).inc for result in results}
         self._errors = metrics.errors.labels(name)
         self.active = metrics.active.labels(name)
@@ -181,43 +220,3 @@ class ControllerMetrics:
             self._terminal.inc()
         if panic:
             self._panics.inc()
-
-
-class MeasuredTransport:
-    """A transport that counts requests by what the server answered; `<error>` when it did not."""
-
-    def __init__(self, transport: Transport, metrics: Metrics, host: str) -> None:
-        self._transport = transport
-        self._requests = metrics.requests
-        self._host = host
-        self._bound: dict[tuple[str, str], Callable[[], None]] = {}
-
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        code = "<error>"
-        try:
-            response = await self._transport.send(request, timeout=timeout)
-            code = str(response.status)
-            return response
-        finally:
-            self._count(code, request.method)
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        code = "<error>"
-        try:
-            async with self._transport.stream(request) as stream:
-                code = str(stream.status)
-                self._count(code, request.method)
-                yield stream
-        finally:
-            if code == "<error>":
-                self._count(code, request.method)
-
-    async def close(self) -> None:
-        await self._transport.close()
-
-    def _count(self, code: str, method: str) -> None:
-        bound = self._bound.get((code, method))
-        if bound is None:
-            bound = self._bound[code, method] = self._requests.labels(code, method, self._host).inc
-        bound()

@@ -159,16 +159,28 @@ class WebhookServer:
         """Let a reviewer answer at a path."""
 
         async def handle(request: web.Request) -> web.Response:
-            if self._metrics is None:
-                return await self._answer(request, reviewer)
+            return await self._answer(request, reviewer)
+
+        self._app.router.add_post(
+            path, handle if self._metrics is None else self._measured(path, handle, self._metrics)
+        )
+
+    def _measured(
+        self, path: str, handle: Callable[[web.Request], Awaitable[web.Response]], metrics: Metrics
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        active, took = metrics.webhook_active.labels(path), metrics.webhook_took.labels(path)
+        for code in (200, 500):
+            metrics.webhook_requests.labels(path, code)  # boards show what is there
+
+        async def measured(request: web.Request) -> web.Response:
             began = self._clock()
-            with self._metrics.webhook_active.labels(path).track_inprogress():
-                answer = await self._answer(request, reviewer)
-            self._metrics.webhook_took.labels(path).observe(self._clock() - began)
-            self._metrics.webhook_requests.labels(path, answer.status).inc()
+            with active.track_inprogress():
+                answer = await handle(request)
+            took.observe(self._clock() - began)
+            metrics.webhook_requests.labels(path, answer.status).inc()
             return answer
 
-        self._app.router.add_post(path, handle)
+        return measured
 
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncIterator[int]:
@@ -191,10 +203,14 @@ class WebhookServer:
     async def _keep_looking(self) -> None:
         while True:
             await self._sleep(self._look_every)
+            if self._metrics is not None:
+                self._metrics.certificate_reads.inc()
             try:
                 if self._certificate.look():
                     log.info("the certificate of the webhook server was read again")
             except ConfigError as error:
+                if self._metrics is not None:
+                    self._metrics.certificate_errors.inc()
                 log.warning("the new certificate cannot be used; going on with the old one", error=str(error))
 
     async def _answer(
@@ -212,6 +228,8 @@ class WebhookServer:
         try:
             verdict = await reviewer(wanted)
         except Exception as error:
+            if self._metrics is not None:
+                self._metrics.webhook_panics.inc()
             log.exception("a review failed", kind=wanted.kind.kind, object=f"{wanted.namespace}/{wanted.name}")
             why = f"the review itself failed ({type(error).__name__}); see the log of the webhook server"
             verdict = Verdict(denied=why, code=500, reason="InternalError")

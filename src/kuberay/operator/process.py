@@ -20,7 +20,8 @@ from kuberay.kube.election import Elector, LeaderOnly, LeaseLost
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.leadership import Leadership
 from kuberay.kube.limits import LimitedTransport
-from kuberay.kube.metrics import MeasuredTransport, Metrics
+from kuberay.kube.metrics import Metrics
+from kuberay.kube.request_metrics import MeasuredTransport, RequestMetrics
 from kuberay.operator.main import LEASE, Operator
 from kuberay.operator.platform import await_openshift
 
@@ -55,8 +56,9 @@ async def serve(startup: Startup, access: Access) -> int:
         if startup.leader_election:
             namespace = startup.leader_election_namespace or access.namespace
             leadership = await stack.enter_async_context(Leadership(lambda: _elector(access, namespace)))
-        transport = _transport(startup, access, metrics, leadership)
-        client = Client(transport, user_agent=USER_AGENT)
+        measured = RequestMetrics(metrics, urlsplit(access.server).netloc)
+        transport = _transport(startup, access, measured, leadership)
+        client = Client(transport, user_agent=USER_AGENT, retry=Retry(told=measured.retried))
         stack.push_async_callback(client.close)
         settings = startup.settings
         if await await_openshift(client, stop):
@@ -70,11 +72,10 @@ async def serve(startup: Startup, access: Access) -> int:
     return 0
 
 
-def _transport(startup: Startup, access: Access, metrics: Metrics, leadership: Leadership | None) -> Transport:
-    host = urlsplit(access.server).netloc
-    transport: Transport = MeasuredTransport(HttpTransport(access), metrics, host)
+def _transport(startup: Startup, access: Access, metrics: RequestMetrics, leadership: Leadership | None) -> Transport:
+    transport: Transport = MeasuredTransport(HttpTransport(access, resolver=metrics.resolver), metrics)
     if startup.qps > 0:
-        transport = LimitedTransport(transport, qps=startup.qps, burst=startup.burst)
+        transport = LimitedTransport(transport, qps=startup.qps, burst=startup.burst, metrics=metrics)
     if leadership is not None:
         transport = LeaderOnly(transport, lambda: leadership.holds)
     return transport
