@@ -34,8 +34,10 @@ class ControllerOptions:
     gathering: float = 0.1
     """How long a cluster is not looked at after a change of its Pods: where one comes, others follow."""
     status_delay: float = 3.0
-    """How long a status may be held back while Pods come and go, so that one write tells of several changes. When all
-    are ready it is written at once."""
+    """How long nothing must happen to the Pods before a status tells of them, so that one write tells of several
+    changes: it costs the API server as much as five Pods. When all are ready it is written at once."""
+    longest_status_delay: float = 10.0
+    """How long a status is held back at most while Pods keep coming and going."""
 
     @property
     def uses_routes(self) -> bool:

@@ -238,6 +238,32 @@ class TestAtRest:
             assert status_writes(meddler) == 2
 
 
+class TestHowLongAStatusIsHeldBack:
+    """Its caches follow nothing here, so no Pod is ever seen to be ready, and nothing is urgent."""
+
+    async def written_at(self, server: tuple[Client, Meddler], looks: list[float]) -> list[float]:
+        """At which of some moments, at which the cluster is looked at, its status is written."""
+        client, meddler = server
+        moments: list[float] = []
+        now = 0.0
+        async with living(client) as world:
+            await world.apply(groups=[group(replicas=3)])
+            options = ControllerOptions(status_delay=3.0, longest_status_delay=10.0)
+            controller = RayClusterController(client, Recorder(client, "test"), options, now=lambda: now)
+            await fill(controller, client)
+            for now in looks:
+                before = status_writes(meddler)
+                await controller.reconcile(Key(world.namespace, "rc"))
+                moments += [now] * (status_writes(meddler) - before)
+        return moments
+
+    async def test_until_the_pods_are_quiet(self, server: tuple[Client, Meddler]) -> None:
+        assert await self.written_at(server, [0.0, 2.0, 4.0, 7.0, 9.0]) == [7.0]
+
+    async def test_but_not_for_long(self, server: tuple[Client, Meddler]) -> None:
+        assert await self.written_at(server, [float(now) for now in range(0, 16, 2)]) == [10.0]
+
+
 def status_writes(meddler: Meddler) -> int:
     """How often the status of a cluster was written."""
     return sum(each.method == "PATCH" and each.path.endswith("/rayclusters/rc/status") for each in meddler.writes)
