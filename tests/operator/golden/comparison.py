@@ -85,6 +85,11 @@ ACCEPTED = (
     Accepted(
         _RAY + r"status\..*", "a cluster that is left as it is says so in its status", when=has_condition("Blocked")
     ),
+    Accepted(
+        _RAY + r"status\.conditions\.PodsBlocked",
+        "the status tells what keeps Pods from their work",
+        case="state-(head-image-pull|worker-not-ready)",
+    ),
     Accepted(_RAY + r"status\.conditions\.RedisCleanup", "the status tells what a deletion waits for"),
     Accepted(
         _RAY + r"status\.(head\..*|conditions\.HeadPodReady.*|(available|ready)WorkerReplicas|observedGeneration)",

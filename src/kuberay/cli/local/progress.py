@@ -22,7 +22,7 @@ def cluster_line(cluster: Mapping[str, Any]) -> str:
     trouble = [
         each["message"] or each["reason"]
         for each in status.get("conditions", [])
-        if each["type"] in ("ReplicaFailure", "Blocked") and each["status"] == "True"
+        if each["type"] in ("ReplicaFailure", "Blocked", "PodsBlocked") and each["status"] == "True"
     ]
     return f"{line} ({'; '.join(trouble)})" if trouble else line
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.build import labels, names
 from kuberay.controllers.raycluster.health import beyond_repair
+from kuberay.controllers.raycluster.trouble import Trouble, trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,6 +42,8 @@ class Flock:
     pods: tuple[Pod, ...] = ()
     heads: tuple[Pod, ...] = ()
     groups: Mapping[str, Workers] = field(default_factory=dict)
+    troubles: tuple[Trouble, ...] = ()
+    """What keeps Pods of it from their work."""
 
 
 def flock(pods: Iterable[Pod]) -> Flock:
@@ -108,9 +111,13 @@ class _Flock:
         self.pods: dict[str, Pod] = {}
         self._heads: dict[str, Pod] = {}
         self._groups: dict[str, _Group] = {}
+        self._troubles: dict[str, Trouble] = {}
 
     def add(self, pod: Pod) -> None:
         self.pods[pod.name] = pod
+        found = trouble(pod)
+        if found is not None:
+            self._troubles[pod.name] = found
         kind = _node_type(pod)
         if kind == names.HEAD:
             self._heads[pod.name] = pod
@@ -120,6 +127,7 @@ class _Flock:
     def remove(self, pod: Pod) -> None:
         self.pods.pop(pod.name, None)
         self._heads.pop(pod.name, None)
+        self._troubles.pop(pod.name, None)
         group = pod.metadata.labels.get(labels.GROUP, "")
         if group in self._groups:
             self._groups[group].remove(pod)
@@ -128,7 +136,8 @@ class _Flock:
 
     def snapshot(self) -> Flock:
         groups = {name: group.snapshot() for name, group in self._groups.items()}
-        return Flock(tuple(self.pods.values()), tuple(self._heads.values()), groups)
+        troubles = tuple(self._troubles.values())
+        return Flock(tuple(self.pods.values()), tuple(self._heads.values()), groups, troubles)
 
 
 class _Group:

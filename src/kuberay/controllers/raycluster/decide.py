@@ -28,6 +28,7 @@ from kuberay.controllers.raycluster.status import (
     status,
     status_patch,
 )
+from kuberay.controllers.raycluster.trouble import seconds_until_told
 from kuberay.kube.resources import PODS, SERVICES
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ class _Draft:
         self._references: list[Action] = []
         self._head: list[Action] = []
         self._workers: list[Action] = []
-        self._waits = [] if options.resync is None else [options.resync]
+        waits = (options.resync, seconds_until_told(seen.flock.troubles, now))
+        self._waits = [each for each in waits if each is not None]
         self.held: set[str] = set()
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kuberay.api.meta import is_true
+from kuberay.api.meta import find_condition, is_true
 from kuberay.api.v1 import HeadInfo, RayClusterStatus
 from kuberay.build.labels import NODE_TYPE
 from kuberay.build.names import HEAD
@@ -18,10 +18,12 @@ from kuberay.controllers.merging import merge_patch_between
 from kuberay.controllers.plan import PatchStatus
 from kuberay.controllers.raycluster import resources, scaling, upgrade
 from kuberay.controllers.raycluster.health import is_running_and_ready
+from kuberay.controllers.raycluster.trouble import Trouble, is_told_by, trouble, worth_telling
 from kuberay.kube import quantity
 
 if TYPE_CHECKING:
     from kuberay.api.core import Pod, Service
+    from kuberay.api.meta import Condition
     from kuberay.api.v1 import RayCluster
     from kuberay.controllers.raycluster.observe import Seen
     from kuberay.kube.quantity import Quantity
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 BLOCKED = "Blocked"
 """True while something in the spec keeps the operator from working on the cluster. Absent otherwise."""
 HEAD_POD_READY = "HeadPodReady"
+PODS_BLOCKED = "PodsBlocked"
+"""True while something that will not pass by itself keeps a Pod from its work: no room, no image. Absent otherwise."""
 PROVISIONED = "RayClusterProvisioned"
 REDIS_CLEANUP = "RedisCleanup"
 """Of a cluster that is being deleted: whether what it has stored in Redis is being removed, or why not yet."""
@@ -75,6 +79,7 @@ def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
 
     conditions = Conditions(old.conditions, timestamp(now))
     _set_conditions(conditions, seen, blocked, is_settled=is_settled)
+    _set_pods_blocked(conditions, seen, now)
 
     state, reason = old.state, old.reason
     if is_settled and blocked is None and not seen.failures and not cluster.spec.suspend:
@@ -183,6 +188,24 @@ def _set_suspended(conditions: Conditions) -> None:
     conditions.set(SUSPENDING, False, SUSPENDING)
 
 
+def _set_pods_blocked(conditions: Conditions, seen: Seen, now: float) -> None:
+    """The trouble that the others may follow from: the head's, or else that of the first worker by name."""
+    heads = {pod.name for pod in seen.heads}
+    found = sorted(worth_telling(seen.flock.troubles, now), key=lambda each: (each.pod not in heads, each.pod))
+    if not found:
+        conditions.remove(PODS_BLOCKED)
+        return
+    known = find_condition(seen.cluster.status.conditions, PODS_BLOCKED)
+    alike = [each for each in found if (each.pod in heads) == (found[0].pod in heads)]
+    if known is None or not any(_tells(seen, known, each) and is_told_by(known.message, each) for each in alike):
+        conditions.set(PODS_BLOCKED, True, found[0].reason, found[0].message)
+
+
+def _tells(seen: Seen, known: Condition, found: Trouble) -> bool:
+    """Whether a status already tells of a trouble, and not of that of an earlier Pod."""
+    return known.reason == found.reason and timestamp(found.made_at) < (seen.cluster.status.last_update_time or "")
+
+
 def _waiting_message(paths: list[str]) -> str:
     listed = ", ".join(paths[:_MOST_PATHS])
     more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
@@ -225,6 +248,10 @@ def _set_head_pod_ready(conditions: Conditions, seen: Seen) -> None:
     message = ready.message
     if reason == "ContainersNotReady":
         reason, message = _container_trouble(live[0], reason, message)
+    known = find_condition(seen.cluster.status.conditions, HEAD_POD_READY)
+    found = trouble(live[0])
+    if not is_ready and known is not None and found is not None and _tells(seen, known, found):
+        return  # the kubelet tries again, and counts how often
     conditions.set(HEAD_POD_READY, is_ready, reason, message)
 
 
