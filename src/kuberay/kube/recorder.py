@@ -40,6 +40,7 @@ _ALIKE = 10
 _ALIKE_WINDOW = 600.0
 _BURST = 25
 _RATE = 1 / 300
+_REMEMBERED = 1000
 
 
 class Regarding(NamedTuple):
@@ -109,7 +110,8 @@ class Recorder:
     :param controller: who reports, such as `raycluster-controller`.
     :param instance: which of several, such as the Pod's name; without it there is but one.
     :param window: seconds within which a repetition continues a series rather than begin a new event.
-    :param capacity: how many different events may wait to be sent.
+    :param capacity: how many different events may wait to be sent: a thousand clusters that are made at once on a busy
+        server have three each, and none shall be lost.
     """
 
     def __init__(
@@ -119,7 +121,7 @@ class Recorder:
         *,
         instance: str | None = None,
         window: float = 360.0,
-        capacity: int = 1000,
+        capacity: int = 20_000,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -250,7 +252,7 @@ class Recorder:
         if crowd is None or self._clock() - crowd.since > _ALIKE_WINDOW:
             crowd = self._crowds[alike] = _Crowd(self._clock(), set())
             self._crowds.move_to_end(alike)
-            if len(self._crowds) > self._capacity:
+            if len(self._crowds) > _REMEMBERED:
                 self._crowds.popitem(last=False)
         note = _short(kind.note)
         if note not in crowd.notes:
@@ -266,7 +268,7 @@ class Recorder:
         bucket = self._buckets.get(about)
         if bucket is None:
             bucket = self._buckets[about] = TokenBucket(_RATE, _BURST, clock=self._clock)
-            if len(self._buckets) > self._capacity:
+            if len(self._buckets) > _REMEMBERED:
                 self._buckets.popitem(last=False)
         if bucket.take() > 0:
             bucket.give_back()
@@ -282,7 +284,7 @@ class Recorder:
     def _remember(self, kind: _Kind, name: str, count: int) -> None:
         self._sent[kind] = _Sent(name, count, self._clock())
         self._sent.move_to_end(kind)
-        if len(self._sent) > self._capacity:
+        if len(self._sent) > _REMEMBERED:
             self._sent.popitem(last=False)
 
 
