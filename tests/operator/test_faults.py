@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kuberay.kube.resources import PODS, Resource
+from kuberay.kube.resources import PODS, RESOURCE_QUOTAS
 from tests.build.clusters import group, template
 from tests.operator.world import World, living, operating
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(120)
 
-QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 SIDECAR = {"containers": [{"name": "ray", "image": "ray"}, {"name": "logs", "image": "logs"}]}
 
 
@@ -63,14 +62,12 @@ class TestSidecars:
         assert kept.metadata.uid in {pod.metadata.uid for pod in await world.pods("worker")}
 
 
-async def test_a_quota_is_told_and_waited_for(world: World, request: pytest.FixtureRequest) -> None:
-    if request.node.callspec.params["api"] == "embedded":
-        pytest.skip("quotas: the embedded API server has none")
+async def test_a_quota_is_told_and_waited_for(world: World) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}
-    await world.client.create(QUOTAS, quota, namespace=world.namespace)
+    await world.client.create(RESOURCE_QUOTAS, quota, namespace=world.namespace)
 
     async def is_in_force() -> bool:
-        found = await world.client.get(QUOTAS, "q", namespace=world.namespace)
+        found = await world.client.get(RESOURCE_QUOTAS, "q", namespace=world.namespace)
         return bool(found.get("status", {}).get("hard"))
 
     await world.becomes(is_in_force)
@@ -81,6 +78,6 @@ async def test_a_quota_is_told_and_waited_for(world: World, request: pytest.Fixt
     assert "exceeded quota" in await world.has_event("FailedToCreateWorkerPod")
     before = {pod.metadata.uid for pod in await world.pods()}
     assert len(before) == 2
-    await world.client.patch(QUOTAS, "q", {"spec": {"hard": {"pods": "9"}}}, namespace=world.namespace)
+    await world.client.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": "9"}}}, namespace=world.namespace)
     await world.ready(3)
     assert before < {pod.metadata.uid for pod in await world.pods()}

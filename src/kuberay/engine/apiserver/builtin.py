@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kuberay.engine.apiserver import columns, defaults, validation
+from kuberay.engine.apiserver import columns, defaults, quotas, validation
 from kuberay.engine.apiserver.events import EVENTS_V1
 from kuberay.engine.apiserver.registry import ALL_VERBS, FIELDS_OF_ALL, Kind, Subresource, status_of
 from kuberay.engine.apiserver.schema import builtin_schema
@@ -93,6 +93,17 @@ def builtin_kinds() -> list[Kind]:
             | {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"}
             | {"status.phase", "status.podIP", "status.nominatedNodeName", "spec.hostNetwork"},
             counts_generations=True,
+            answers_deleted=True,
+        ),
+        Kind(
+            resources.RESOURCE_QUOTAS,
+            quotas.TABLE,
+            builtin_schema("core.v1.ResourceQuota"),
+            columns.RESOURCE_QUOTA,
+            singular="resourcequota",
+            short_names=("quota",),
+            subresources=(status_of("ResourceQuota"),),
+            validate=quotas.validate,
             answers_deleted=True,
         ),
         Kind(

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-_CORE = "Namespace Node Pod Service Secret ConfigMap ServiceAccount Binding Event PersistentVolumeClaim"
+_CORE = "Namespace Node Pod Service Secret ConfigMap ServiceAccount Binding Event PersistentVolumeClaim ResourceQuota"
 DOCUMENTS = {
     "api__v1": tuple(_CORE.split()),
     "apis__events.k8s.io__v1": ("Event",),

@@ -171,6 +171,13 @@ def _persistent_volume_claim(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
+def _resource_quota(obj: Object, now: datetime) -> list[Any]:
+    status = obj.get("status", {})
+    hard, used = status.get("hard", {}), status.get("used", {})
+    request = ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in sorted(hard))
+    return [_name(obj), request, "", _age(obj, now)]
+
+
 def _job(obj: Object, now: datetime) -> list[Any]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     held = {each.get("type") for each in status.get("conditions", ()) if each.get("status") == "True"}
@@ -247,6 +254,7 @@ CUSTOM_RESOURCE_DEFINITION = Columns(
     (NAME, Column("Created At", type="date")),
     lambda obj, now: [_name(obj), obj["metadata"].get("creationTimestamp")],
 )
+RESOURCE_QUOTA = _columns(_resource_quota, "Request", "Limit", "Age")
 JOB = _columns(_job, "Status", "Completions", "Age", wide=("Containers", "Images", "Selector"))
 INGRESS = _columns(_ingress, "Class", "Hosts", "Address", "Ports", "Age")
 NETWORK_POLICY = _columns(

@@ -14,6 +14,7 @@ import orjson
 from kuberay.engine.apiserver import custom, events, problems, validation
 from kuberay.engine.apiserver.ages import timestamp
 from kuberay.engine.apiserver.deletion import DeleteOptions, check_preconditions, is_finished, marked
+from kuberay.engine.apiserver.quotas import Quotas
 from kuberay.engine.apiserver.services import Allocator
 from kuberay.engine.apiserver.storage import Entry
 from kuberay.kube.errors import (
@@ -70,6 +71,7 @@ class Objects:
         self._new_uid = new_uid
         self._rng = rng
         self._services = Allocator(storage, rng)
+        self._quotas = Quotas(storage)
         for entry in storage.entries(custom.TABLE):
             registry.replace_table(custom.table_of(entry.obj), custom.kinds(entry.obj))
 
@@ -105,6 +107,7 @@ class Objects:
         name = meta["name"]
         if self._storage.get(kind.table, namespace, name) is not None:
             raise AlreadyExists(f'{kind.resource.name} "{name}" already exists', details=_details(kind, name))
+        self._quotas.check(kind, namespace, name)
         if dry_run:
             return Entry(kind.table, namespace, name, 0, obj, orjson.dumps(obj))
         entry = self._storage.put(kind.table, namespace, name, obj)
@@ -285,10 +288,12 @@ class Objects:
             for one in self._storage.entries("events"):
                 if events.is_old(one.obj, now):
                     self._storage.remove("events", one.namespace, one.name)
+        self._quotas.tell(entry)
 
     def _remove(self, entry: Entry, last: Object | None = None) -> Entry:
         """Take an object out of the storage, and its definition with it when that only waited for this."""
         removed = self._storage.remove(entry.table, entry.namespace, entry.name, last)
+        self._quotas.tell(removed)
         if entry.table == custom.TABLE:
             self._registry.replace_table(custom.table_of(entry.obj), ())
         definition = self._storage.get(custom.TABLE, "", entry.table)
