@@ -318,3 +318,35 @@ class TestWatching:
         store.replaced([pod("old", "1")], "1")
         store.applied(pod("new", "2"))
         assert await c.queue.get() == Key("n", "new")
+
+
+class TestLookingAgain:
+    def watching(self, reconcile: Recorder, **options: Any) -> Controller[Any]:
+        c: Controller[Any] = Controller("things", Queue(clock=clock), reconcile, rng=lambda: 0.5, **options)
+        store: Store[dict[str, Any]] = Store()
+        store.replaced([pod("a", "1"), pod("b", "2")], "2")
+        c.watches(store, itself, when=lambda old, new: False)
+        c.watches(store, owner("RayCluster", "ray.io"))
+        return c
+
+    @virtual_time
+    async def test_everything_is_looked_at_every_ten_hours(self) -> None:
+        reconcile = Recorder()
+        await run(self.watching(reconcile), 80_000)
+        assert [(str(key), at) for key, at in reconcile.calls] == [
+            (name, at) for at in (36_000, 72_000) for name in ("n/a", "n/b", "n/c")
+        ]
+
+    @virtual_time
+    async def test_as_what_has_time(self) -> None:
+        c = self.watching(Recorder(), resync=10.0)
+        task = asyncio.create_task(c._look_again())
+        await asyncio.sleep(11)
+        assert c.queue.depths() == {LOW: 3}
+        task.cancel()
+
+    @virtual_time
+    async def test_or_never(self) -> None:
+        reconcile = Recorder()
+        await run(self.watching(reconcile, resync=None), 80_000)
+        assert reconcile.calls == []

@@ -1,13 +1,15 @@
 """The loop of a controller: take a key, reconcile it, decide when to look again.
 
 Reconciling is level-based: it gets a key and never learns what happened, so a lost or doubled event costs nothing. A
-failure concerns its key alone: it is logged with the id of the attempt, and the key comes back later.
+failure concerns its key alone: it is logged with the id of the attempt, and the key comes back later. Every ten hours
+everything is looked at without a reason, so that what nobody was told of is found in the end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,7 +21,7 @@ from kuberay.kube.identity import Key, identity
 from kuberay.kube.queue import LOW, NORMAL, Queue, QueueClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from kuberay.kube.metrics import ControllerMetrics
     from kuberay.kube.store import Store
@@ -49,6 +51,7 @@ class Controller(Generic[K]):
 
     :param timeout: seconds after which a reconcile counts as failed; `None` for no limit.
     :param drain: seconds that reconciles under way may still take after `stop`.
+    :param resync: seconds after which all that is watched is looked at again, give or take a tenth; `None` for never.
     :param metrics: where to count what comes of reconciles.
     """
 
@@ -61,8 +64,11 @@ class Controller(Generic[K]):
         workers: int = 1,
         timeout: float | None = None,
         drain: float = 30.0,
+        resync: float | None = 36_000.0,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         if workers < 1:
             raise ValueError(f"controller {name} needs at least one worker")
@@ -72,8 +78,12 @@ class Controller(Generic[K]):
         self._workers = workers
         self._timeout = timeout
         self._drain = drain
+        self._resync = resync
         self._metrics = metrics
         self._clock = clock
+        self._sleep = sleep
+        self._rng = rng
+        self._watched: list[Callable[[], Iterator[K]]] = []
         self._ids = itertools.count(1)
         self._stopping = asyncio.Event()
 
@@ -81,7 +91,9 @@ class Controller(Generic[K]):
         """Work until `stop`; then let what is under way finish, and return."""
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)]
+            resyncing = group.create_task(self._look_again(), name=f"{self.name}-resync")
             await self._stopping.wait()
+            resyncing.cancel()
             _, late = await asyncio.wait(workers, timeout=self._drain)
             for worker in late:
                 log.warning("a reconcile did not end in time and is cancelled", controller=self.name)
@@ -119,6 +131,14 @@ class Controller(Generic[K]):
                     self.queue.add(key, after=after, priority=priority)
 
         store.on_change(enqueue)
+        self._watched.append(lambda: (key for obj in store for key in keys(obj)))
+
+    async def _look_again(self) -> None:
+        while self._resync is not None:
+            await self._sleep(self._resync * (0.9 + 0.2 * self._rng()))
+            for watched in self._watched:
+                for key in watched():
+                    self.queue.add(key, priority=LOW)
 
     async def _work(self) -> None:
         # A worker is a task, and a task has a context of its own: nothing need be unbound again.
