@@ -164,10 +164,13 @@ class TestFollowing:
 
     @virtual_time
     async def test_asks_only_for_what_it_was_told_to(self) -> None:
-        scene = Scene(listed(10), namespace="n", labels="a=b", fields="c=d")
+        half = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+        scene = Scene(listed(10), namespace="n", labels="a=b", fields="c=d", shard=half)
         await scene.run(1)
+        assert scene.asked == ["list", "watch 10"]
         for request in scene.transport.requests:
             assert request.path == "/api/v1/namespaces/n/pods"
+            assert query(request)["shardSelector"] == half
             assert (query(request)["labelSelector"], query(request)["fieldSelector"]) == ("a=b", "c=d")
 
     @virtual_time

@@ -105,6 +105,7 @@ class Client:
         namespace: str | None = None,
         labels: str | LabelSelector | None = None,
         fields: str | FieldSelector | None = None,
+        shard: str | None = None,
         limit: int | None = None,
         continue_: str | None = None,
         resource_version: str | None = None,
@@ -114,6 +115,7 @@ class Client:
     ) -> Page[T]:
         """Objects of a kind: of a namespace, or of all.
 
+        :param shard: a `shardSelector`: the part of them that is selected by hash. Servers without it send all.
         :param limit: at most so many; the page's `continue_` asks for the rest.
         :param resource_version: `"0"` takes what the server has at hand; `None` takes what is newest.
         :param not_older_than: takes what the server has at hand if it is at least as new as this version.
@@ -125,6 +127,7 @@ class Client:
             namespace=namespace,
             labels=labels,
             fields=fields,
+            shard=shard,
             limit=limit,
             continue_=continue_,
             resource_version=resource_version,
@@ -144,6 +147,7 @@ class Client:
         namespace: str | None = None,
         labels: str | LabelSelector | None = None,
         fields: str | FieldSelector | None = None,
+        shard: str | None = None,
         resource_version: str | None = None,
         timeout_seconds: int | None = None,
         send_initial_events: bool = False,
@@ -152,6 +156,7 @@ class Client:
     ) -> AsyncIterator[Watch[T]]:
         """Changes as they happen, with bookmarks.
 
+        :param shard: a `shardSelector`, as in `list`.
         :param resource_version: changes after this version; `None` begins with everything there is.
         :param timeout_seconds: after how long the server ends the watch.
         :param send_initial_events: begin with what there is, and a bookmark that says where that ends.
@@ -163,6 +168,7 @@ class Client:
             namespace=namespace,
             labels=labels,
             fields=fields,
+            shard=shard,
             resource_version=resource_version,
             timeout_seconds=timeout_seconds,
             send_initial_events=send_initial_events,

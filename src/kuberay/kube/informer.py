@@ -77,6 +77,7 @@ class Informer(Generic[T]):
 
     :param type: what to decode into: see `kube.decoding`. Without it, dicts are stored.
     :param namespace: only this one; `None` for all.
+    :param shard: only a part of them, by hash (a `shardSelector`), for several processes that share the work.
     :param page_size: how many objects to ask for at a time when listing.
     :param on_unreadable: told of each object that cannot be decoded, beside the log.
     """
@@ -91,6 +92,7 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         labels: str | LabelSelector | None = None,
         fields: str | FieldSelector | None = None,
+        shard: str | None = None,
         page_size: int = 500,
         timing: Timing | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -105,7 +107,12 @@ class Informer(Generic[T]):
         """What keeps it from following the server at the moment, for who asks after its health."""
         self._client = client
         self._type = type
-        self._selection: dict[str, Any] = {"namespace": namespace, "labels": labels, "fields": fields}
+        self._selection: dict[str, Any] = {
+            "namespace": namespace,
+            "labels": labels,
+            "fields": fields,
+            "shard": shard,
+        }
         self._where = f"in namespace {namespace}" if namespace else "in all namespaces"
         self._page_size = page_size
         self._timing = timing or Timing()

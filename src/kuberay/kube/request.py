@@ -79,12 +79,13 @@ def list_(
     namespace: str | None = None,
     labels: str | LabelSelector | None = None,
     fields: str | FieldSelector | None = None,
+    shard: str | None = None,
     limit: int | None = None,
     continue_: str | None = None,
     resource_version: str | None = None,
     not_older_than: str | None = None,
 ) -> Request:
-    query = _selection(labels, fields)
+    query = _selection(labels, fields, shard)
     if limit:
         query.append(("limit", str(limit)))
     if continue_:
@@ -103,11 +104,12 @@ def watch(
     namespace: str | None = None,
     labels: str | LabelSelector | None = None,
     fields: str | FieldSelector | None = None,
+    shard: str | None = None,
     resource_version: str | None = None,
     timeout_seconds: int | None = None,
     send_initial_events: bool = False,
 ) -> Request:
-    query = [*_selection(labels, fields), ("watch", "true"), ("allowWatchBookmarks", "true")]
+    query = [*_selection(labels, fields, shard), ("watch", "true"), ("allowWatchBookmarks", "true")]
     if send_initial_events:
         query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
     if resource_version is not None:
@@ -238,10 +240,13 @@ def _headers(content_type: str) -> Mapping[str, str]:
     return {"accept": _JSON, "content-type": content_type}
 
 
-def _selection(labels: str | LabelSelector | None, fields: str | FieldSelector | None) -> list[tuple[str, str]]:
+def _selection(
+    labels: str | LabelSelector | None, fields: str | FieldSelector | None, shard: str | None = None
+) -> list[tuple[str, str]]:
     pairs: Sequence[tuple[str, str | None]] = (
         ("labelSelector", None if labels is None else str(labels)),
         ("fieldSelector", None if fields is None else str(fields)),
+        ("shardSelector", shard),
     )
     return [(key, value) for key, value in pairs if value]
 
