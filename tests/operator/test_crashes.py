@@ -1,142 +1,180 @@
 """An operator that dies in the middle of things, at every point there is, and another that goes on.
 
-The transport is cut after so many writes: the write itself is carried out, and nobody hears of it, as when a process is
-killed. Then a new operator starts with empty caches. However often and wherever it happened, the end is the same and
-no healthy Pod is lost on the way.
+Wherever it happens, the end is the same as if nobody had died: there is never a second head or a second cleanup Job,
+no healthy Pod goes that would not have gone, and nothing is left over. On the embedded API server every write is tried,
+on a real one a few.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kuberay.build.options import BuildOptions
 from kuberay.controllers.kinds import RAY_CLUSTERS
-from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
-from kuberay.engine.loops import GarbageCollector, Namespaces
-from kuberay.kube.client import Client
-from kuberay.kube.errors import TransportError
-from kuberay.kube.resources import PODS
-from kuberay.operator.main import run
-from kuberay.operator.settings import Settings
-from tests.build.clusters import group
-from tests.controllers.embedded import Meddler
-from tests.operator.world import OPTIONS, World, living
+from kuberay.controllers.raycluster.deletion import TIMEOUT
+from kuberay.kube.errors import NotFound
+from kuberay.kube.resources import NAMESPACES, PODS
+from kuberay.sim.kubelet import Fate
+from tests.build.clusters import group, template
+from tests.operator.crashes import Outcome, Played, Scenario, played
+from tests.operator.world import OPTIONS, World, serve_rayclusters
+from tests.servers import BOTH, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Awaitable, Callable
 
-    from kuberay.kube.transport import Request
+    from tests.operator.crashes import Claim
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-MOST_WRITES = 16
-"""More than any of the changes below takes, events not counted."""
+Json = dict[str, Any]
 
-
-class Mortal(Meddler):
-    """A transport whose operator dies after so many writes."""
-
-    def __init__(self, inner: InProcessTransport, lives: int) -> None:
-        super().__init__(inner)
-        self._left = lives
-        self.died = asyncio.Event()
-        self.after = self._count
-        self.before = self._dead
-
-    def _dead(self, _: Request) -> Exception | None:
-        return TransportError("the operator is dead") if self.died.is_set() else None
-
-    def _count(self, request: Request) -> Exception | None:
-        if request.method == "GET" or "/events" in request.path:
-            return None
-        self._left -= 1
-        if self._left > 0:
-            return None
-        self.died.set()
-        return TransportError("the operator died before it heard of this")
+RANDOM_HEADS = replace(OPTIONS, build=BuildOptions(deterministic_head_name=False))
+TWO: Json = {"groups": [group(replicas=2)]}
+RECREATE: Json = {**TWO, "upgradeStrategy": {"type": "Recreate"}}
+REDIS: Json = {**TWO, "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}
+HASTY: Json = {**REDIS, "metadata": {"annotations": {TIMEOUT: "1"}}}
+AUTOSCALED: Json = {**TWO, "enableInTreeAutoscaling": True, "authOptions": {"mode": "token"}}
 
 
-class Place:
-    """A server on which operators live and die."""
-
-    def __init__(self, transport: InProcessTransport, world: World) -> None:
-        self._transport = transport
-        self.world = world
-
-    async def until(self, change: Any, holds: Any, *, lives: int) -> None:
-        """Make a change while an operator is at work that dies after so many writes; then let another finish it."""
-        mortal = Mortal(self._transport, lives)
-        dying = asyncio.create_task(self._operate(mortal))
-        await change()
-        finished = asyncio.create_task(self.world.becomes(holds))
-        died = asyncio.create_task(mortal.died.wait())
-        await asyncio.wait((finished, died), return_when=asyncio.FIRST_COMPLETED)
-        for task in (dying, died):
-            task.cancel()
-        await asyncio.gather(dying, died, return_exceptions=True)
-        heir = asyncio.create_task(self._operate(Meddler(self._transport)))
-        try:
-            await finished
-        finally:
-            heir.cancel()
-            await asyncio.gather(heir, return_exceptions=True)
-
-    async def _operate(self, transport: Meddler) -> None:
-        settings = Settings(health_address=None, watch_namespaces=(self.world.namespace,), controllers=OPTIONS)
-        await run(Client(transport), settings, stop=asyncio.Event())
-
-    async def uids(self) -> set[str]:
-        page = await self.world.client.list(PODS, namespace=self.world.namespace)
-        return {each["metadata"]["uid"] for each in page.items}
+def slices(replicas: int, **fields: Any) -> Json:
+    return {"groups": [group(replicas=replicas, numOfHosts=2, **fields)]}
 
 
-@pytest.fixture
-async def place() -> AsyncIterator[Place]:
-    transport = InProcessTransport(ApiServer(MemoryStorage()))
-    client = Client(transport)
-    loops = [asyncio.create_task(loop.run()) for loop in (GarbageCollector(client), Namespaces(client))]
-    async with living(client) as world:
-        yield Place(transport, world)
-    for loop in loops:
-        loop.cancel()
-    await asyncio.gather(*loops, return_exceptions=True)
+# What happens.
 
 
-@pytest.mark.parametrize("lives", range(1, MOST_WRITES))
-async def test_a_cluster_comes_up_grows_shrinks_and_rests_however_often_its_operator_dies(
-    place: Place, lives: int
-) -> None:
-    world = place.world
-
-    async def is_whole(workers: int) -> bool:
-        pods = await world.pods()
-        return await world.is_ready(workers) and len(pods) == workers + 1
-
-    await place.until(lambda: world.apply(groups=[group(replicas=2)]), lambda: is_whole(2), lives=lives)
-    two = await place.uids()
-    assert len(two) == 3
-
-    await place.until(lambda: world.scale(4), lambda: is_whole(4), lives=lives)
-    four = await place.uids()
-    assert two < four
-
-    await place.until(lambda: world.scale(1), lambda: is_whole(1), lives=lives)
-    assert await place.uids() < four
-
-    async def is_suspended() -> bool:
-        return (await world.cluster()).status.state == "suspended" and not await world.pods()
-
-    await place.until(lambda: world.patch({"spec": {"suspend": True}}), is_suspended, lives=lives)
-    await place.until(lambda: world.patch({"spec": {"suspend": False}}), lambda: is_whole(1), lives=lives)
+def apply(spec: Json) -> Callable[[World], Awaitable[object]]:
+    return lambda world: world.apply(**spec)
 
 
-@pytest.mark.parametrize("lives", range(1, 6))
-async def test_a_fault_tolerant_cluster_gets_its_finalizer_before_its_head(place: Place, lives: int) -> None:
-    world = place.world
-    options: dict[str, Any] = {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}
-    await place.until(lambda: world.apply(**options), lambda: world.is_ready(1), lives=lives)
-    assert (await world.cluster()).metadata.finalizers
-    await world.patch({"metadata": {"finalizers": None}})
+def edit(**spec: Any) -> Callable[[World], Awaitable[object]]:
+    if "groups" in spec:
+        spec["workerGroupSpecs"] = spec.pop("groups")
+    return lambda world: world.patch({"spec": spec})
+
+
+async def delete(world: World) -> None:
     await world.delete(RAY_CLUSTERS, "rc")
+
+
+async def delete_namespace(world: World) -> None:
+    await world.client.delete(NAMESPACES, world.namespace)
+
+
+async def name_a_worker(world: World) -> None:
+    """As the autoscaler does: one less, and which."""
+    first, *_ = await world.pods("worker")
+    named = group(replicas=1, scaleStrategy={"workersToDelete": [first.name]})
+    await world.patch({"spec": {"workerGroupSpecs": [named]}})
+
+
+async def lose_a_host(world: World) -> None:
+    first, *_ = await world.pods("worker")
+    await world.delete(PODS, first.name)
+
+
+# How it ends.
+
+
+def whole(workers: int) -> Claim:
+    async def holds(world: World, _: frozenset[str]) -> bool:
+        return await world.is_ready(workers) and len(await world.pods()) == workers + 1
+
+    return holds
+
+
+async def renewed(world: World, before: frozenset[str]) -> bool:
+    is_new = not before & {pod.metadata.uid for pod in await world.pods()}
+    return is_new and await whole(2)(world, before)
+
+
+async def repaired(world: World, before: frozenset[str]) -> bool:
+    """Whether one replica of two was replaced."""
+    kept = before & {pod.metadata.uid for pod in await world.pods()}
+    return len(kept) == 3 and await whole(4)(world, before)
+
+
+async def suspended(world: World, _: frozenset[str]) -> bool:
+    return (await world.cluster()).status.state == "suspended" and not await world.pods()
+
+
+async def gone(world: World, _: frozenset[str]) -> bool:
+    try:
+        await world.cluster()
+    except NotFound:
+        return not await world.pods()
+    return False
+
+
+SCENARIOS = (
+    Scenario("a cluster comes up", apply(TWO), whole(2)),
+    Scenario("a cluster comes up whose head has any name", apply(TWO), whole(2), options=RANDOM_HEADS),
+    Scenario("an autoscaled cluster comes up", apply(AUTOSCALED), whole(2)),
+    Scenario("a fault tolerant cluster comes up", apply(REDIS), whole(2)),
+    Scenario("replicas of several hosts come up", apply(slices(2)), whole(4), hosts=2),
+    Scenario("a cluster grows", edit(groups=[group(replicas=5)]), whole(5), TWO, whole(2)),
+    Scenario("a cluster shrinks", edit(groups=[group(replicas=0)]), whole(0), TWO, whole(2)),
+    Scenario("an autoscaler takes a worker away", name_a_worker, whole(1), AUTOSCALED, whole(2)),
+    Scenario("a replica of several hosts is too many", edit(**slices(1)), whole(2), slices(2), whole(4), hosts=2),
+    Scenario("a replica loses a host", lose_a_host, repaired, slices(2), whole(4), hosts=2),
+    Scenario("a group is removed", edit(groups=[]), whole(0), TWO, whole(2)),
+    Scenario("a cluster is suspended", edit(suspend=True), suspended, TWO, whole(2)),
+    Scenario("a cluster comes back", edit(suspend=False), whole(2), {**TWO, "suspend": True}, suspended),
+    Scenario("a group is suspended", edit(groups=[group(replicas=2, suspend=True)]), whole(0), TWO, whole(2)),
+    Scenario(
+        "a cluster is recreated",
+        edit(groups=[group(replicas=2, template=template("ray-worker", image="new"))]),
+        renewed,
+        RECREATE,
+        whole(2),
+    ),
+    Scenario(
+        "a cluster is recreated whose head has any name",
+        edit(groups=[group(replicas=2, template=template("ray-worker", image="new"))]),
+        renewed,
+        RECREATE,
+        whole(2),
+        options=RANDOM_HEADS,
+    ),
+    Scenario("Redis is cleaned up", delete, gone, REDIS, whole(2)),
+    Scenario("Redis cannot be cleaned up", delete, gone, REDIS, whole(2), cleanup=Fate.FAILED),
+    Scenario("the cleanup never ends", delete, gone, HASTY, whole(2), cleanup=Fate.PENDING),
+    Scenario("the namespace is deleted", delete_namespace, gone, REDIS, whole(2)),
+)
+
+
+@pytest.fixture(scope="session", params=BOTH)
+def plays(request: pytest.FixtureRequest) -> dict[str, Played]:
+    """All of them, played; by name."""
+
+    async def play() -> dict[str, Played]:
+        async with serving(request.param, request) as server:
+            await serve_rayclusters(server.client)
+            return await played(server.client, SCENARIOS, few=request.param == "kubernetes")
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name.replace(" ", "-"))
+class TestWhen:
+    def test_nobody_dies_there_is_one_head_and_nothing_is_done_in_vain(
+        self, plays: dict[str, Played], scenario: Scenario
+    ) -> None:
+        found = plays[scenario.name].undisturbed
+        assert isinstance(found, Outcome), found
+        assert found.most_heads <= 1
+        assert found.lost_new == 0
+        assert found.jobs == (1 if scenario.change is delete else 0)
+        assert found.writes > 0
+
+    def test_the_operator_dies_the_end_is_the_same(self, plays: dict[str, Played], scenario: Scenario) -> None:
+        play = plays[scenario.name]
+        assert play.disturbed
+        others = {death: each for death, each in play.disturbed.items() if each != play.undisturbed}
+        found = [("nobody", play.undisturbed), *others.items()]
+        assert not others, "\n".join(f"{who}: {outcome}" for who, outcome in found)
