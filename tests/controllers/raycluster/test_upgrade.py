@@ -66,6 +66,11 @@ class TestAChangedSpec:
         assert {each.subject.topic for each in found.actions} == {"Pod"}
         assert all(each.is_fenced for each in found.actions if isinstance(each, Delete))
 
+    def test_the_head_goes_when_all_workers_have_been_told_to(self) -> None:
+        """A worker that could not be removed would never be known for old once the head is gone."""
+        found = plan(seen(NEW, made_from(OLD), pod("a"), pod("b")))
+        assert [[each.name for each in stage] for stage in found.stages] == [["a", "b"], ["rc-head"]]
+
     def test_nothing_is_made_while_the_old_head_is_there(self) -> None:
         assert not plan(seen(NEW, made_from(OLD, leaving=True), pod("a", leaving=True))).actions
 

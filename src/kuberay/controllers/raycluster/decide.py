@@ -166,6 +166,7 @@ class _Draft:
         self._live_heads = [pod for pod in seen.heads if not pod.is_leaving]
         self._precautions: list[Action] = []
         self._deletes: list[Action] = []
+        self._last_deletes: list[Action] = []
         self._service: list[Action] = []
         self._references: list[Action] = []
         self._head: list[Action] = []
@@ -181,6 +182,7 @@ class _Draft:
         stages = (
             self._precautions,
             self._deletes,
+            self._last_deletes,
             self._service,
             self._references,
             self._head,
@@ -271,7 +273,9 @@ class _Draft:
 
     def _recreate(self) -> None:
         if not self._is_held(upgrade.SCOPE):
-            self._deletes += upgrade.removals(self._seen, self._options)
+            workers, heads = upgrade.removals(self._seen, self._options)
+            self._deletes += workers
+            self._last_deletes += heads
 
     def _rename_head(self) -> None:
         change = upgrade.rename(self._seen, self._options)

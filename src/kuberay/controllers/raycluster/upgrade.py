@@ -77,22 +77,25 @@ def rename(seen: Seen, options: ControllerOptions) -> Patch | None:
     )
 
 
-def removals(seen: Seen, options: ControllerOptions) -> list[Delete]:
-    """The Pods that go now: workers first, for nobody would know that they are old once the head is gone."""
-    live = [pod for pod in (*seen.workers, *seen.heads) if not pod.is_leaving]
-    return [
-        Delete(
-            resource=PODS,
-            namespace=pod.metadata.namespace,
-            name=pod.name,
-            uid=pod.metadata.uid,
-            subject=ANY_POD,
-            scope=SCOPE,
-            why=_WHY,
-            is_fenced=True,
-        )
-        for pod in live[: options.batch]
-    ]
+def removals(seen: Seen, options: ControllerOptions) -> tuple[list[Delete], list[Delete]]:
+    """The workers that go now, and then the head: nobody would know that a worker is old once the head is gone."""
+    workers = [pod for pod in seen.workers if not pod.is_leaving]
+    heads = [pod for pod in seen.heads if not pod.is_leaving]
+    going = workers[: options.batch]
+    return [_removal(pod) for pod in going], [_removal(pod) for pod in heads if len(going) == len(workers)]
+
+
+def _removal(pod: Pod) -> Delete:
+    return Delete(
+        resource=PODS,
+        namespace=pod.metadata.namespace,
+        name=pod.name,
+        uid=pod.metadata.uid,
+        subject=ANY_POD,
+        scope=SCOPE,
+        why=_WHY,
+        is_fenced=True,
+    )
 
 
 def _head(seen: Seen) -> Pod | None:
