@@ -50,6 +50,10 @@ class TestWithAToken:
     def test_a_secret_of_the_user_is_used(self) -> None:
         assert variables(ray(head(authenticated(secretName="mine")))) == [MODE, token("mine")]
 
+    def test_it_needs_no_volume(self) -> None:
+        given = {"template": template("ray-head"), "rayStartParams": {"plasma-directory": "/x"}}
+        assert "volumes" not in head(cluster(authOptions={"mode": "token"}, head=given))["spec"]
+
     def test_variables_of_the_user_stay(self) -> None:
         own = [{"name": "RAY_AUTH_MODE", "value": "token"}, {"name": "RAY_AUTH_TOKEN", "value": "abc"}]
         rc = cluster(authOptions={"mode": "token"}, head={"template": template("ray-head", env=own)})

@@ -67,6 +67,7 @@ class TestTheContainer:
         assert found["volumeMounts"] == [mount, {"name": "ray-logs", "mountPath": "/tmp/ray"}]
 
     def test_no_cluster_that_does_not_ask_for_it_has_one(self) -> None:
+        """pod-template section 17."""
         pod = head(cluster(autoscalerOptions={"version": "v2"}))
         assert [each["name"] for each in pod["spec"]["containers"]] == ["ray-head"]
         assert "restartPolicy" not in pod["spec"]
@@ -100,6 +101,7 @@ class TestTheHeadAroundIt:
     def test_the_version_sets_the_switch_and_forbids_restarts(
         self, version: str | None, switch: str | None, policy: str | None
     ) -> None:
+        """pod-template section 17."""
         rc = scaling(autoscalerOptions={"version": version} if version else {})
         switches = [each["value"] for each in ray(head(rc))["env"] if each["name"] == autoscaler.V2_VARIABLE]
         assert switches == ([switch] if switch else [])

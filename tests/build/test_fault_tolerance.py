@@ -50,6 +50,8 @@ def legacy(head: Json | None = None, **annotations: str) -> RayCluster:
 
 
 class TestRedisByOptions:
+    """pod-template section 14.1."""
+
     def test_the_head_is_told_where_and_under_which_prefix(self) -> None:
         built = head(with_redis())
         assert redis(built) == {"RAY_external_storage_namespace": "u-1", "RAY_REDIS_ADDRESS": "redis:6379"}
@@ -109,6 +111,12 @@ class TestRedisByAnnotation:
         params = {"rayStartParams": {"redis-password": "abc"}, "template": template("ray-head")}
         assert redis(head(legacy(head=params)))["REDIS_PASSWORD"] == "abc"
 
+    def test_what_was_asked_for_by_annotations_is_told_in_order(self) -> None:
+        """pod-template section 14.1."""
+        params = {"rayStartParams": {"redis-password": "pw"}, "template": template("ray-head")}
+        built = head(legacy(head=params, enabled="TRUE", namespace="ns1"))
+        assert list(redis(built).items()) == [("RAY_external_storage_namespace", "ns1"), ("REDIS_PASSWORD", "pw")]
+
     def test_a_password_variable_is_kept(self) -> None:
         own = template("ray-head", env=[{"name": "REDIS_PASSWORD", "value": "own"}])
         built = head(legacy(head={"rayStartParams": {"redis-password": "abc"}, "template": own}))
@@ -137,6 +145,7 @@ class TestWorkers:
         assert redis(worker(rc)) == {}
 
     def test_or_as_long_as_their_user_says(self) -> None:
+        """pod-template section 14.1."""
         own = [{"name": "RAY_gcs_rpc_server_reconnect_timeout_s", "value": "120"}]
         rc = cluster(gcsFaultToleranceOptions={}, groups=[group(template=template("ray-worker", env=own))])
         assert environment(worker(rc))["RAY_gcs_rpc_server_reconnect_timeout_s"] == "120"

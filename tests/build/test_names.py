@@ -13,6 +13,8 @@ LONG = "team-vision-prod-raycluster-for-nightly-batch-train1"
 
 
 class TestPodNames:
+    """pod-template section 4."""
+
     @pytest.mark.parametrize(
         ("name", "expected"),
         [
@@ -86,7 +88,7 @@ class TestShortening:
         ],
     )
     def test_a_name_keeps_its_end_and_starts_with_a_letter(self, name: str, expected: str) -> None:
-        """raycluster EX-14, pod-template 28.6."""
+        """raycluster EX-14, pod-template 28.6, pod-template section 4."""
         assert names.check_name(name) == expected
 
     @pytest.mark.parametrize(

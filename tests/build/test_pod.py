@@ -116,6 +116,7 @@ class TestLabels:
         assert labels["ray.io/worker-group-replica-index"] == "7"
 
     def test_the_groups_labels_win_over_the_templates(self) -> None:
+        """pod-template section 8."""
         metadata = {"labels": {"accelerator-type": "GPU", "market-type": "spot"}}
         one = group(template=template("ray-worker", metadata=metadata), labels={"accelerator-type": "TPU-V6E"})
         labels = worker(cluster(groups=[one]))["metadata"]["labels"]
@@ -123,7 +124,7 @@ class TestLabels:
         assert labels["market-type"] == "spot"
 
     def test_a_user_may_rename_the_application_but_not_move_the_pod(self) -> None:
-        """raycluster EX-74."""
+        """raycluster EX-74, pod-template section 8."""
         own = {"ray.io/group": "x", "ray.io/cluster": "x", "ray.io/node-type": "x", "app.kubernetes.io/name": "mine"}
         rc = cluster(head={"template": template("ray-head", metadata={"labels": own})})
         labels = head(rc)["metadata"]["labels"]
@@ -142,6 +143,8 @@ class TestLabels:
 
 
 class TestCommand:
+    """pod-template section 12."""
+
     def start(self, **container: Any) -> Json:
         return ray(head(cluster(head={"template": template("ray-head", **container)})))
 
@@ -385,7 +388,9 @@ class TestPurity:
 
 @pytest.mark.parametrize("kind", ["RayCluster", "RayJob", "RayService"])
 def test_the_creator_is_the_kind_that_a_label_names(kind: str) -> None:
-    assert pod.creator(cluster(metadata={"labels": {"ray.io/originated-from-crd": kind}})) == kind
+    rc = cluster(metadata={"labels": {"ray.io/originated-from-crd": kind}})
+    assert pod.creator(rc) == kind
+    assert f"RAY_USAGE_STATS_EXTRA_TAGS=kuberay_version=v9;kuberay_crd={kind}" in env(ray(head(rc, version="v9")))
 
 
 def test_an_unknown_creator_is_the_cluster_itself() -> None:

@@ -29,6 +29,8 @@ def handler(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 class TestHandlers:
+    """pod-template section 20.2."""
+
     @pytest.mark.parametrize(
         ("node_type", "creator", "version", "liveness", "readiness", "failures"),
         [
@@ -66,6 +68,8 @@ class TestHandlers:
 
 
 class TestTimes:
+    """pod-template section 20.2."""
+
     def test_of_a_head(self) -> None:
         ray = injected("head", "2.53.0")
         times = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")

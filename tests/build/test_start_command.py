@@ -242,6 +242,7 @@ class TestGroupFields:
     def test_they_replace_parameters(
         self, params: dict[str, str], resources: dict[str, str], labels: dict[str, str], expected: dict[str, str]
     ) -> None:
+        """pod-template section 10.1."""
         assert start_command.from_group(params, resources, labels) == expected
 
     def test_the_callers_parameters_stay_as_they_are(self) -> None:
@@ -253,6 +254,8 @@ class TestGroupFields:
 
 
 class TestTheGeneratorAlone:
+    """pod-template section 11.5."""
+
     def test_it_adds_no_defaults(self) -> None:
         assert start_command.command("head", {}) == "ray start --head "
 
@@ -311,10 +314,12 @@ class TestGpuNames:
         ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/gpu", "nvidia.com/mig-2g.32gb", "nvidia.com/mig-12g.128gb"],
     )
     def test_these_are_gpus(self, name: str) -> None:
+        """pod-template section 11.3."""
         assert start_command.is_gpu(name)
 
     @pytest.mark.parametrize(
         "name", ["nvidia.com/gpu-mig-12g.128gb", "nvidia.com/mig-1g.5gb.me", "cpu", "memory", "nvidia.com/GPU"]
     )
     def test_these_are_not(self, name: str) -> None:
+        """pod-template section 11.3."""
         assert not start_command.is_gpu(name)

@@ -1,8 +1,8 @@
 """Every worked example of the specs is a test, and the test says which one it is.
 
 The specs live beside the repository (`../shared/spec`) and name their examples; what has no name of its own is numbered
-within its section. A test cites one in its docstring, or in that of its class, as `raycluster EX-23` or
-`pod-template E5`.
+within its section, or is the table of one. A test cites one in its docstring, or in that of its class, as
+`raycluster EX-23`, `pod-template E5`, `pod-template 28.4` or `pod-template section 12`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ _NUMBERED = {
     "30": r"^- ",
 }
 """Sections of the Pods' spec whose items have no names: what begins one."""
+_TABLES = ("4", "8", "10.1", "11.3", "11.5", "12", "14.1", "17", "20.2")
+"""Sections of the Pods' spec that are proven as a whole: what goes in and what comes out stands in their tables."""
 
-_CITATION = re.compile(r"\b(raycluster|pod-template) (EX-\d+[a-z]?|E\d+|\d+\.\d+)\b")
+_CITATION = re.compile(r"\b(raycluster|pod-template) (EX-\d+[a-z]?|E\d+|\d+\.\d+|section [\d.]*\d)\b")
 
 
 @cache
@@ -63,6 +65,9 @@ def _examples() -> Iterator[str]:
         [text] = re.findall(rf"^## {section}\. .*?(?=^## |\Z)", pages["pod-template"], re.MULTILINE | re.DOTALL)
         found = re.findall(pattern, text, re.MULTILINE)
         yield from (f"pod-template {section}.{number}" for number, _ in enumerate(found, 1))
+    for section in _TABLES:
+        assert re.search(rf"^##+ {section}\.? ", pages["pod-template"], re.MULTILINE), f"there is no section {section}"
+        yield f"pod-template section {section}"
 
 
 @cache
@@ -85,6 +90,17 @@ def _docstrings(module: ast.Module) -> Iterator[tuple[str, str]]:
 
 def _is_test(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+
+
+def test_only_tests_can_cite() -> None:
+    module = ast.parse(
+        '"""In a module."""\n'
+        "# In a comment.\n"
+        'def helper():\n    """In a helper."""\n'
+        'class TestNothing:\n    """In a class without tests."""\n'
+        'class TestSomething:\n    """In a class."""\n    def test_it(self):\n        """In a test."""\n'
+    )
+    assert sorted(docstring for _, docstring in _docstrings(module)) == ["In a class.", "In a test."]
 
 
 def test_the_specs_have_the_examples_that_are_looked_for() -> None:

@@ -82,9 +82,9 @@ def authenticate_pod(cluster: RayCluster, spec: Json) -> None:
         if init.get("name") == names.WAIT_GCS_READY:
             authenticate(cluster, init)
     chosen = cluster.spec.auth_options
-    volumes = spec.setdefault("volumes", [])
     if chosen is None or not chosen.enable_k8s_token_auth:
         return
+    volumes = spec.setdefault("volumes", [])
     if not any(volume.get("name") == _VOLUME for volume in volumes):
         token = {"serviceAccountToken": {"path": "token"}}
         volumes.append({"name": _VOLUME, "projected": {"sources": [token]}})
