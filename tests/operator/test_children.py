@@ -78,6 +78,19 @@ class TestAnAutoscaledCluster:
         await create(world, SERVICE_ACCOUNTS, "my-sa")
         await world.ready(1)
 
+    async def test_an_account_that_the_user_names_and_takes_away_is_missed_when_it_is_needed(
+        self, world: World
+    ) -> None:
+        await create(world, SERVICE_ACCOUNTS, "my-sa")
+        given = template("ray-head", pod={"serviceAccountName": "my-sa"})
+        await world.apply(enableInTreeAutoscaling=True, head={"template": given})
+        await world.ready(1)
+        await world.delete(SERVICE_ACCOUNTS, "my-sa")
+        await world.scale(2)
+        assert (await world.condition("ReplicaFailure")).reason == "AutoscalerServiceAccountNotFound"
+        await create(world, SERVICE_ACCOUNTS, "my-sa")
+        await world.ready(2)
+
     async def test_workers_that_are_too_many_wait_for_the_autoscaler_to_name_them(self, world: World) -> None:
         await world.apply(enableInTreeAutoscaling=True)
         await world.ready(1)
@@ -109,6 +122,15 @@ class TestAToken:
         found = await get(world, SECRETS, "rc")
         assert found["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
+    async def test_a_secret_of_the_user_that_is_taken_away_is_missed_when_it_is_needed(self, world: World) -> None:
+        made = await create(world, SECRETS, "rc", stringData={"auth_token": "mine"})
+        await world.apply(authOptions={"mode": "token"})
+        await world.ready(1)
+        await world.delete(SECRETS, "rc")
+        await world.scale(2)
+        await world.is_replaced(SECRETS, "rc", made["metadata"]["uid"])
+        await world.ready(2)
+
     async def test_a_cluster_that_is_made_again_at_once_has_a_token_of_its_own(self, world: World) -> None:
         await world.apply(authOptions={"mode": "token"})
         await world.ready(1)
@@ -127,6 +149,25 @@ class TestAnIngress:
         await world.patch({"spec": {"headGroupSpec": {"ingressOptions": {"host": "b.example"}}}})
         assert await world.has_event("UpdatedIngress") == f"Updated ingress {world.namespace}/rc-head-ingress"
         assert (await get(world, INGRESSES, "rc-head-ingress"))["spec"]["rules"][0]["host"] == "b.example"
+
+    async def test_a_label_that_somebody_takes_away_comes_back(self, world: World) -> None:
+        """raycluster EX-36: one that only carries the label is nobody's business."""
+        backend = {"service": {"name": "x", "port": {"number": 1}}}
+        labelled = {"name": "mine", "labels": {"ray.io/cluster": "rc"}}
+        mine = await create(world, INGRESSES, "mine", metadata=labelled, spec={"defaultBackend": backend})
+        await world.apply(head=INGRESS_HEAD)
+        await world.ready(1)
+        uid = await world.uid(INGRESSES, "rc-head-ingress")
+        bare = {"metadata": {"labels": {"ray.io/cluster": None}}}
+        await world.client.patch(INGRESSES, "rc-head-ingress", bare, namespace=world.namespace)
+
+        async def is_back() -> bool:
+            return "ray.io/cluster" in (await get(world, INGRESSES, "rc-head-ingress"))["metadata"]["labels"]
+
+        await world.becomes(is_back)
+        assert await world.uid(INGRESSES, "rc-head-ingress") == uid
+        found = await get(world, INGRESSES, "mine")
+        assert found["metadata"]["resourceVersion"] == mine["metadata"]["resourceVersion"]
 
     async def test_somebody_elses_of_that_name_is_left_alone(self, world: World) -> None:
         backend = {"service": {"name": "x", "port": {"number": 1}}}

@@ -174,7 +174,15 @@ class RayClusterController:
             # Not by label: those for Serve and for the hosts of workers carry none that all of them have.
             Informer(client, SERVICES, self.services, type=Service, namespace=namespace),
             *(
-                Informer(client, resource, store, type=_CHILDREN[resource], namespace=namespace, labels=labels.CLUSTER)
+                Informer(
+                    client,
+                    resource,
+                    store,
+                    type=_CHILDREN[resource],
+                    namespace=namespace,
+                    # An Ingress is mended, and what it has lost may be its label.
+                    labels=None if resource == INGRESSES else labels.CLUSTER,
+                )
                 for resource, store in self.children.items()
             ),
         ]
