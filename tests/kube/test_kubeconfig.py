@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kuberay.kube.access import Access, Token
 from kuberay.kube.errors import ConfigError
+from kuberay.kube.http import HttpTransport
 from kuberay.kube.kubeconfig import in_cluster, load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def config(**changes: Any) -> dict[str, Any]:
@@ -201,6 +203,10 @@ class TestBadFiles:
             (config(context={"user": "z"}), r"contexts\[0\].context.user is 'z', .* use one of 'u'"),
             (config(cluster={"server": ""}), r"clusters\[0\].cluster: server '' is not an address"),
             (config(cluster={"server": "one:6443"}), "server 'one:6443' is not an address such as https"),
+            (config(cluster={"server": "https://one:port"}), "server 'https://one:port' is not an address such as"),
+            (config(cluster={"server": "https://[::1"}), "server .* is not an address such as"),
+            (config(cluster={"server": "https://one\n"}), "server .* is not an address such as"),
+            (config(cluster={"server": "https://me:s3cret@one"}), "server 'one' is not an address such as"),
             (config(cluster={"server": 7}), r"clusters\[0\].cluster.server must be text"),
             (config(cluster={"insecure-skip-tls-verify": "yes"}), "insecure-skip-tls-verify must be true or false"),
             (
@@ -213,6 +219,7 @@ class TestBadFiles:
                 r"proxy-url names a proxy of a kind \(ftp\) that is not supported; use http, https or socks5",
             ),
             (config(cluster={"proxy-url": "http:///x"}), "proxy-url names a proxy without a host"),
+            (config(cluster={"proxy-url": "http://me:s3cret@p:x"}), "proxy-url names a proxy whose address cannot be"),
             (config(user={"client-certificate": "x"}), "client-key is missing"),
             (config(user={"as-groups": "dev"}), "as-groups must be a list of texts"),
             (config(user={"as-user-extra": {"a": "b"}}), r"users\[0\].user.as-user-extra.a must be a list of texts"),
@@ -240,7 +247,7 @@ class TestBadFiles:
     def test_the_message_names_file_and_field_and_what_to_do(self, tmp_path: Path, content: Any, message: str) -> None:
         file = write(tmp_path / "config", content)
         with pytest.raises(ConfigError, match=message) as failed:
-            load(file)
+            load(file, environ={"HTTPS_PROXY": "http://proxy:1", "HTTP_PROXY": "http://proxy:1"})
         assert str(file) in str(failed.value)
         assert "s3cret" not in str(failed.value)
 
@@ -259,6 +266,44 @@ class TestBadFiles:
     def test_a_folder(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot read kubeconfig file"):
             load(tmp_path)
+
+
+RUBBISH = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text(max_size=5), st.just([]), st.just({}), st.just([{}]), st.just("%")
+)
+
+
+@st.composite
+def spoiled(draw: st.DrawFn) -> Any:
+    """A kubeconfig with something wrong at a place or two."""
+    content: Any = plugin(args=["a"], env=[{"name": "A", "value": "b"}], provideClusterInfo=True)
+    content["users"][0]["user"] |= {"token": "s3cret", "as-groups": ["g"], "as-user-extra": {"a": ["b"]}, "as": "me"}
+    content["clusters"][0]["cluster"] |= {"proxy-url": "http://p:1", "certificate-authority-data": "eA=="}
+    for _ in range(draw(st.integers(1, 3))):
+        at = content
+        while True:
+            places = list(at) if isinstance(at, dict) else list(range(len(at))) if isinstance(at, list) else []
+            if not places:
+                break
+            place = draw(st.sampled_from(places))
+            if not isinstance(at[place], dict | list) or draw(st.booleans()):
+                at[place] = draw(RUBBISH)
+                break
+            at = at[place]
+    return content
+
+
+@given(spoiled())
+@settings(max_examples=200, deadline=None)
+def test_whatever_is_in_a_file_it_can_be_used_or_is_refused_in_words(content: Any) -> None:
+    said = ""
+    with tempfile.TemporaryDirectory() as folder:
+        file = write(Path(folder) / "config", content)
+        try:
+            HttpTransport(load(file, environ={}))
+        except ConfigError as error:
+            said = str(error)
+    assert not said or (str(file) in said and "s3cret" not in said)
 
 
 class TestTokenFiles:

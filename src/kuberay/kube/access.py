@@ -107,9 +107,9 @@ class Access:
     proxy: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.server)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ConfigError(f"{self.origin}: server {self.server!r} is not an address such as https://host:6443")
+        if not is_address(self.server):
+            shown = self.server.rpartition("@")[2]  # before it stands a password
+            raise ConfigError(f"{self.origin}: server {shown!r} is not an address such as https://host:6443")
         if self.insecure and self.authority is not None:
             raise ConfigError(
                 f"{self.origin}: insecure-skip-tls-verify and a certificate authority exclude each other; remove one"
@@ -146,6 +146,17 @@ class Access:
                 # An empty password: a protected key is an error, not a question on the terminal.
                 context.load_cert_chain(chain, key, password=lambda: "")
         return context
+
+
+def is_address(server: str) -> bool:
+    """Whether this is an address that an API server can have."""
+    try:
+        parts = urlsplit(server)
+        port = parts.port
+    except ValueError:
+        return False
+    is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
+    return is_complete and not (parts.username or parts.query or parts.fragment) and server.isprintable()
 
 
 @contextlib.contextmanager

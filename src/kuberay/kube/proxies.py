@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kuberay.kube import socks
+from kuberay.kube.access import is_address
 from kuberay.kube.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str | None:
 
     :raises ConfigError: the environment names a proxy that cannot be used.
     """
+    if not is_address(server):
+        return None  # whoever connects says so
     parts = urlsplit(server)
     name = "HTTPS_PROXY" if parts.scheme == "https" else "HTTP_PROXY"
     proxy = (environ.get(name) or environ.get(name.lower()) or "").strip()
@@ -39,8 +42,12 @@ def checked(proxy: str, origin: str) -> str:
 
     :raises ConfigError: it is not.
     """
-    parts = urlsplit(proxy)
     # Not the address itself: it may hold a password.
+    try:
+        parts = urlsplit(proxy)
+        _ = parts.port
+    except ValueError:
+        raise ConfigError(f"{origin} names a proxy whose address cannot be read; http://host:port is wanted") from None
     if parts.scheme not in ("http", "https", *socks.SCHEMES):
         raise ConfigError(
             f"{origin} names a proxy of a kind ({parts.scheme}) that is not supported; use http, https or socks5"
