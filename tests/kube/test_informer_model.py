@@ -79,7 +79,7 @@ class ModelServer:
     def at_hand(self, parameters: dict[str, str]) -> int:
         """The version that a list shows: the newest, or the one that a lagging replica has and that is good enough."""
         least = parameters.get("resourceVersion")
-        return self.version if least is None else max(int(least), self.version - self.lag, self.forgotten)
+        return self.version if least is None else max(int(least), self.version - self.lag, 1)
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         await asyncio.sleep(0.01)
@@ -99,7 +99,7 @@ class ModelServer:
         parameters = query(request)
         version, _, skipped = parameters.get("continue", f"{self.at_hand(parameters)}:0").partition(":")
         meta = {"resourceVersion": version}
-        if int(version) < self.forgotten:
+        if "continue" in parameters and int(version) < self.forgotten:
             answer = refused(410, "Expired")
             assert isinstance(answer.body, bytes)
             return Response(410, {}, answer.body)
@@ -125,7 +125,9 @@ class ModelServer:
             yield _Stream(self, code, refused(code, reason).body, "", None)
         elif "sendInitialEvents" in parameters:
             version = self.at_hand(parameters)
-            first = b"".join(event("ADDED", each) for each in self.states[version])
+            start = min(version, max(self.forgotten, version - 2, 1))  # what changes meanwhile is sent after it
+            first = b"".join(event("ADDED", each) for each in self.states[start])
+            first += b"".join(line for at, line in self.history if start < at <= version)
             yield _Stream(self, 200, first + end_of_list(version), fault, version)
         else:
             yield _Stream(self, 200, b"", fault, int(parameters["resourceVersion"]))
@@ -235,6 +237,7 @@ class AgainstAModel(RuleBasedStateMachine):
     def _settle(self) -> None:
         """The faults are over; after a while all is well."""
         self.server.faults.clear()
+        self.server.lag = 0
         self.loop.run_until_complete(asyncio.sleep(120))
         truth = {name: obj["metadata"]["resourceVersion"] for name, obj in self.server.objects.items()}
         assert {each.metadata.name: each.metadata.resource_version for each in self.store} == truth

@@ -217,7 +217,9 @@ class TestWorkers:
 
 
 class AgainstAModel(RuleBasedStateMachine):
-    """Whatever is done to it: no key is lost, none is handed out twice at a time, none comes before its time."""
+    """Whatever is done to it: no key is lost, none is handed out twice at a time or before its time, and of those that
+    are due always the one comes that has waited longest, a point of priority being worth a tenth of a second.
+    """
 
     keys = st.sampled_from("abcde")
 
@@ -225,45 +227,65 @@ class AgainstAModel(RuleBasedStateMachine):
         super().__init__()
         self.loop = VirtualLoop()
         self.q: Queue[str] = Queue(clock=self.loop.time)
-        self.due: dict[str, float] = {}
-        self.held: set[str] = set()
+        self.waiting: dict[str, tuple[float, int, int]] = {}
+        self.held: dict[str, int] = {}
+        self.failures: dict[str, int] = {}
+        self.askings = 0
 
     def teardown(self) -> None:
         self.loop.close()
 
+    def asked(self, key: str, at: float, priority: int) -> None:
+        before = self.waiting.get(key)
+        if before is not None and at >= before[0] and priority <= before[1]:
+            return
+        self.askings += 1
+        sooner, more = (at, priority) if before is None else (min(at, before[0]), max(priority, before[1]))
+        self.waiting[key] = (sooner, more, self.askings)
+
     @rule(key=keys, after=st.sampled_from([0.0, 0.0, 1.0, 30.0]), priority=st.integers(-100, 100))
     def add(self, key: str, after: float, priority: int) -> None:
         self.q.add(key, after=after, priority=priority)
-        at = self.loop.time() + after
-        self.due[key] = min(at, self.due.get(key, at))
+        self.asked(key, self.loop.time() + after, priority)
 
     @rule(key=keys)
     def fail(self, key: str) -> None:
-        at = self.loop.time() + self.q.retry(key)
-        self.due[key] = min(at, self.due.get(key, at))
+        failed = self.failures.get(key, 0)
+        delay = self.q.retry(key)
+        assert delay == 0.005 * 2**failed
+        self.failures[key] = failed + 1
+        self.asked(key, self.loop.time() + delay, self.held.get(key, 0))
+
+    @rule(key=keys)
+    def succeed(self, key: str) -> None:
+        self.q.forget(key)
+        self.failures.pop(key, None)
 
     @rule(seconds=st.sampled_from([0.001, 1.0, 100.0]))
     def time_passes(self, seconds: float) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))
 
-    @precondition(lambda self: any(key not in self.held for key in self.due))
+    @precondition(lambda self: any(key not in self.held for key in self.waiting))
     @rule()
     def take(self) -> None:
-        waiting = {key: at for key, at in self.due.items() if key not in self.held}
+        free = {key: entry for key, entry in self.waiting.items() if key not in self.held}
+        soonest = max(self.loop.time(), min(at for at, *_ in free.values()))
         key = self.loop.run_until_complete(self.q.get())
-        assert key in waiting
-        assert self.loop.time() >= self.due.pop(key)
-        assert self.loop.time() <= max(self.loop.time(), min(waiting.values())) + 1e-6
-        self.held.add(key)
+        now = self.loop.time()
+        assert soonest <= now <= soonest + 1e-6
+        due = {each: (at - priority * 0.1, number) for each, (at, priority, number) in free.items() if at <= now}
+        assert key == min(due, key=lambda each: due[each])
+        self.held[key] = self.waiting.pop(key)[1]
+        assert self.q.priority(key) == self.held[key]
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.held)))
-        self.held.remove(key)
+        del self.held[key]
         self.q.done(key)
 
-    @precondition(lambda self: all(key in self.held for key in self.due))
+    @precondition(lambda self: all(key in self.held for key in self.waiting))
     @rule()
     def nothing_is_handed_out_when_all_is_held(self) -> None:
         async def attempt() -> None:
@@ -275,7 +297,7 @@ class AgainstAModel(RuleBasedStateMachine):
 
     @invariant()
     def the_counts_are_right(self) -> None:
-        assert len(self.q) == len(self.due)
+        assert len(self.q) == len(self.waiting)
         assert self.q.processing == len(self.held)
 
 

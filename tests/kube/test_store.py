@@ -290,6 +290,7 @@ class AgainstAServer(RuleBasedStateMachine):
         self.delivered = 0
         self.store = store_of()
         self.mirror: dict[str, Thing] = {}
+        self.hidden: set[str] = set()
         self.store.on_change(self.follow)
 
     def follow(self, old: Thing | None, new: Thing | None) -> None:
@@ -297,8 +298,11 @@ class AgainstAServer(RuleBasedStateMachine):
         assert self.mirror.get(name) == old
         if new is None:
             del self.mirror[name]
-        else:
-            self.mirror[name] = new
+            return
+        if old is not None and old.metadata.uid == new.metadata.uid:
+            assert newer_or_same(new, old)
+        assert new.metadata.uid not in self.hidden or new.metadata.deletion_timestamp
+        self.mirror[name] = new
 
     def change(self, kind: str, obj: Thing) -> Thing:
         self.version += 1
@@ -327,23 +331,26 @@ class AgainstAServer(RuleBasedStateMachine):
             return self.created(name, label)
         return Answered(self.change("applied", Thing(msgspec.structs.replace(old.metadata, labels=(label,)))))
 
-    @rule(target=answers, name=st.sampled_from("abc"), graceful=st.booleans())
-    def delete(self, name: str, graceful: bool) -> Answered:
+    @rule(target=answers, name=st.sampled_from("abc"), graceful=st.booleans(), shown=st.booleans())
+    def delete(self, name: str, graceful: bool, shown: bool) -> Answered:
         old = self.objects.get(name)
         if old is None:
             return self.created(name, "x")
         if graceful and not old.metadata.deletion_timestamp:
-            leaving = Thing(msgspec.structs.replace(old.metadata, deletion_timestamp="now"))
-            return Answered(self.change("applied", leaving))
+            leaving = self.change("applied", Thing(msgspec.structs.replace(old.metadata, deletion_timestamp="now")))
+            return Answered(leaving) if shown else Answered(old, deleted=True)
         return Answered(replace_version(self.change("removed", old), int(old.metadata.resource_version)), deleted=True)
 
     @rule(answer=consumes(answers))
     def the_answer_arrives(self, answer: Answered) -> None:
         if answer.deleted:
+            before = self.store.get("n", answer.obj.metadata.name)
             self.store.deleted(answer.obj)
             found = self.store.get("n", answer.obj.metadata.name)
             if found is not None and found.metadata.uid == answer.obj.metadata.uid:
                 assert found.metadata.deletion_timestamp
+            if before is not None and found is None:
+                self.hidden.add(before.metadata.uid)
             return
         self.store.wrote(answer.obj)
         if not self.store.has_passed(answer.obj.metadata.resource_version):
@@ -357,9 +364,10 @@ class AgainstAServer(RuleBasedStateMachine):
             getattr(self.store, kind)(obj)
             self.delivered += 1
 
-    @rule(back=st.integers(1, 3))
-    def the_watch_repeats_itself(self, back: int) -> None:
-        for kind, obj in self.events[max(0, self.delivered - back) : self.delivered]:
+    @rule(back=st.integers(1, 4), count=st.integers(1, 4))
+    def late_events_arrive(self, back: int, count: int) -> None:
+        start = max(0, self.delivered - back)
+        for kind, obj in self.events[start : min(self.delivered, start + count)]:
             getattr(self.store, kind)(obj)
 
     @rule()

@@ -20,7 +20,7 @@ import structlog
 from kuberay.kube.election import LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
@@ -49,10 +49,12 @@ class Leadership:
         *,
         abort: Callable[[str], None] = _exit,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._make = elector
         self._abort = abort
         self._clock = clock
+        self._sleep = sleep
         self._elector: Elector | None = None
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
         self._main: asyncio.AbstractEventLoop | None = None
@@ -143,7 +145,7 @@ class Leadership:
         while True:
             with contextlib.suppress(RuntimeError):  # closed; it will not answer
                 self._main.call_soon_threadsafe(beat)
-            await asyncio.sleep(_BEAT)
+            await self._sleep(_BEAT)
             silent = self._clock() - self._beat_at
             if silent >= patience:
                 raise LeaseLost(f"the event loop of this process has not answered for {silent:.0f} s")
