@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuberay.kube import interning
-from kuberay.kube.interning import Interner, share
+from kuberay.kube.interning import Interner
 
 
 class Meta(msgspec.Struct, frozen=True, gc=False):
@@ -46,24 +46,46 @@ def test_what_is_new_shares_what_others_have() -> None:
 
 
 def test_what_replaces_another_takes_over_what_did_not_change() -> None:
+    interner = Interner()
     old, new = read("a", app="x"), read("a", "node-2", app="x")
-    share(new, old)
+    interner.intern(new, old)
     assert new.meta.labels is old.meta.labels
     assert new == read("a", "node-2", app="x")
     same = read("a", app="x")
-    share(same, old)
+    interner.intern(same, old)
     assert same.meta is old.meta
+
+
+def test_what_a_change_brings_is_shared_with_others_that_it_came_to() -> None:
+    interner = Interner()
+    changed = [read(name, "node-2", zone="x", rack=name) for name in ("a", "b")]
+    for each in changed:
+        interner.intern(each, read(each.meta.name))
+    first, second = (each.meta for each in changed)
+    assert first.node is second.node
+    assert first.labels is not second.labels
+    assert first.labels["zone"] is second.labels["zone"]
+
+
+def test_elements_that_differ_share_what_is_equal_in_them() -> None:
+    class Many(msgspec.Struct, frozen=True):
+        things: list[Thing] = []
+
+    interner = Interner()
+    many = [msgspec.json.decode(msgspec.json.encode(Many([read(name)])), type=Many) for name in ("a", "b")]
+    for each in many:
+        interner.intern(each)
+    assert many[0].things[0].meta.node is many[1].things[0].meta.node
 
 
 def test_what_may_be_changed_is_left_alone() -> None:
     interner = Interner()
     a, b = Open({"a": "b"}), Open({"a": "b"})
-    for each in (a, b):
-        interner.intern(each)
-    share(b, a)
+    interner.intern(a)
+    interner.intern(b, a)
     assert a.labels is not b.labels
     interner.intern({"a": "b"})
-    share(read("a"), {"another": "kind"})
+    interner.intern(read("a"), {"another": "kind"})
 
 
 def test_what_nobody_shares_is_not_kept_for_ever() -> None:
@@ -86,9 +108,7 @@ def test_sharing_never_changes_what_is_read(things: list[tuple[Thing, bool]]) ->
     for thing, replaces in things:
         text = msgspec.json.encode(thing)
         new = msgspec.json.decode(text, type=Thing)
-        interner.intern(new)
-        if replaces and old is not None:
-            share(new, old)
+        interner.intern(new, old if replaces else None)
         kept.append((new, text))
         old = new
     assert all(msgspec.json.encode(new) == text for new, text in kept)

@@ -1,8 +1,8 @@
 """Thousands of cached objects are mostly equal to each other: they can share what is equal instead of each holding it.
 
-An object that replaces another takes over all parts of it that did not change; one that is new takes labels, owners,
-names of nodes and the like from a table of what was seen lately. Only frozen Structs are touched, and only before
-anybody else has seen them: who reads them cannot tell the difference.
+An object that replaces another takes over all parts of it that did not change; what is new takes labels, owners,
+conditions, names of nodes and the like from a table of what was seen lately. Only frozen Structs are touched, and what
+is in them, and only before anybody else has seen them: who reads them cannot tell the difference.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import force_setattr
 
-_WITHOUT_PARTS = frozenset((str, int, bool, float, list, dict))
 _CAPACITY = 4096
 """How much a table holds before it starts anew: what is common comes back at once, what is not should not stay."""
 
@@ -22,58 +21,64 @@ class Interner:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
-        self._parts: dict[tuple[type, str, bytes], Any] = {}
+        self._parts: dict[tuple[type, str, int], Any] = {}
 
-    def intern(self, obj: object) -> None:
-        """Let an object take what it has in common with others from them."""
-        if _is_frozen(obj):
-            self._intern(obj)
+    def intern(self, new: object, old: object = None) -> None:
+        """Let an object take what it has in common with others from them.
 
-    def _intern(self, obj: Any) -> None:
-        for name in obj.__struct_fields__:
-            value = getattr(obj, name)
+        :param old: the object that it replaces, which it has the most in common with.
+        """
+        if _is_frozen(new):
+            self._intern(new, old if type(old) is type(new) else None)
+
+    def _intern(self, new: Any, old: Any) -> None:
+        for name in new.__struct_fields__:
+            value = getattr(new, name)
             if not value:
+                continue  # nothing is small enough
+            before = getattr(old, name) if old is not None else None
+            if value is before:
+                continue
+            if value == before:
+                force_setattr(new, name, before)
                 continue
             kind = type(value)
             if kind is str:
-                known = self._texts.get(value)
-                if known is None:
-                    if len(self._texts) >= _CAPACITY:
-                        self._texts.clear()
-                    self._texts[value] = value
-                elif known is not value:
-                    force_setattr(obj, name, known)
+                known = self._text(value)
+                if known is not value:
+                    force_setattr(new, name, known)
             elif kind is dict or kind is list:
-                key = (type(obj), name, msgspec.json.encode(value))
-                part = self._parts.get(key)
-                if part is None:
-                    if len(self._parts) >= _CAPACITY:
-                        self._parts.clear()
-                    self._parts[key] = value
-                else:
-                    force_setattr(obj, name, part)
+                part = self._part(type(new), name, value)
+                if part is not value:
+                    force_setattr(new, name, part)
             elif _is_frozen(value):
-                self._intern(value)
+                self._intern(value, before if type(before) is kind else None)
 
+    def _text(self, value: str) -> str:
+        known = self._texts.get(value)
+        if known is None:
+            if len(self._texts) >= _CAPACITY:
+                self._texts.clear()
+            self._texts[value] = known = value
+        return known
 
-def share(new: Any, old: Any) -> None:
-    """Let an object take over what has not changed from the one that it replaces."""
-    if type(new) is type(old) and _is_frozen(new):
-        _share(new, old)
-
-
-def _share(new: Any, old: Any) -> None:
-    for name in new.__struct_fields__:
-        value = getattr(new, name)
-        if not value:
-            continue  # nothing is small enough
-        before = getattr(old, name)
-        if value is before:
-            continue
-        if value == before:
-            force_setattr(new, name, before)
-        elif type(value) not in _WITHOUT_PARTS:
-            share(value, before)
+    def _part(self, owner: type, name: str, value: Any) -> Any:
+        """A list or map that is equal to this one, or else this one with the texts that others have."""
+        key = (owner, name, hash(msgspec.json.encode(value)))
+        known = self._parts.get(key)
+        if known is not None and known == value:
+            return known
+        if len(self._parts) >= _CAPACITY:
+            self._parts.clear()
+        self._parts[key] = value
+        if type(value) is dict:
+            for key_, member in value.items():
+                if type(member) is str:
+                    value[key_] = self._text(member)
+        else:
+            for element in value:
+                self.intern(element)
+        return value
 
 
 def _is_frozen(obj: object) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import structlog
 
 from kuberay.kube.identity import Key, identity, version_of, version_order
-from kuberay.kube.interning import Interner, share
+from kuberay.kube.interning import Interner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -232,10 +232,7 @@ class Store(Generic[T]):
         if new is None:
             del self._objects[key]
         else:
-            if old is not None:
-                share(new, old)
-            else:
-                self.interner.intern(new)
+            self.interner.intern(new, old)
             self._objects[key] = new
         for name, of in self._index_functions.items():
             self._reindex(self._indexes[name], key, () if old is None else of(old), () if new is None else of(new))
