@@ -23,6 +23,7 @@ from kuberay.kube.limits import LimitedTransport
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.request_metrics import MeasuredTransport, RequestMetrics
 from kuberay.operator.main import LEASE, Operator
+from kuberay.operator.memory import keep_small, spare_the_collector
 from kuberay.operator.platform import await_openshift
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ async def serve(startup: Startup, access: Access) -> int:
         if await await_openshift(client, stop):
             log.info("this is an OpenShift")
             settings = replace(settings, controllers=replace(settings.controllers, is_openshift=True))
+        spare_the_collector()
+        tidying = asyncio.create_task(keep_small())
+        stack.callback(tidying.cancel)
         try:
             await Operator(client, settings, leadership=leadership, metrics=metrics).run(stop)
         except LeaseLost as lost:

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kuberay.operator.memory import keep_small, spare_the_collector
+from tests.kube.virtual_time import clock, virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+class TestGivingBack:
+    @virtual_time
+    async def test_happens_after_work_and_not_at_rest(self) -> None:
+        used = [0.0]
+        given: list[float] = []
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(keep_small(lambda: given.append(clock()), worked=lambda: used[0]))
+            for used[0] in (0.1, 5.0, 5.1, 5.15, 9.0):
+                await asyncio.sleep(20)
+            keeping.cancel()
+        assert len(given) == 2
+        assert 20 <= given[0] < 40
+        assert 80 <= given[1] < 100
+
+    async def test_works_with_the_library_of_this_machine(self) -> None:
+        keeping = asyncio.create_task(keep_small(worked=lambda: 1.0))
+        await asyncio.sleep(0)
+        assert not keeping.done() or keeping.exception() is None
+        keeping.cancel()
+
+
+def test_what_is_there_from_the_start_is_hidden_from_the_collector(collector: None) -> None:
+    spare_the_collector()
+    assert gc.get_freeze_count() > 1000
+    assert gc.get_threshold()[0] > 700
