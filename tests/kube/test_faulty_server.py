@@ -125,17 +125,31 @@ async def test_a_server_that_dribbles(port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "rubbish",
+    ("rubbish", "words"),
     [
-        lambda: web.Response(text="<html>Welcome to nginx</html>", content_type="text/html"),
-        lambda: web.json_response({"items": "none"}),
-        lambda: web.json_response({"kind": "Status", "code": 500, "reason": "InternalError"}, status=500),
-        lambda: web.Response(body=b'{"metadata": {"resourceVersion": "5"}, "items": [{"metadata"'),
-        lambda: web.Response(status=302, headers={"location": "/login"}),
+        (
+            lambda: web.Response(text="<html>Welcome to nginx</html>", content_type="text/html"),
+            "it starts with '<html>Welcome to nginx</html>'; is there an API server at this address?",
+        ),
+        (
+            lambda: web.json_response({"items": "none"}),
+            """it starts with '{"items": "none"}'; is there an API server""",
+        ),
+        (lambda: web.json_response({"kind": "Status", "code": 500, "message": "oops"}, status=500), "says 500 : oops"),
+        (
+            lambda: web.Response(body=b'{"metadata": {"resourceVersion": "5"}, "items": [{"metadata"'),
+            "cannot read a list: Input data was truncated",
+        ),
+        (lambda: web.Response(status=302, headers={"location": "/login"}), "was answered with HTTP 302"),
+        (
+            lambda: web.Response(status=400, text="Client sent an HTTP request to an HTTPS server."),
+            "Client sent an HTTP request to an HTTPS server",
+        ),
+        (lambda: web.Response(status=404, text="404 page not found"), "the server does not know this kind"),
     ],
 )
 async def test_something_that_is_no_api_server_is_told_and_asked_again(
-    port: int, rubbish: Callable[[], web.Response]
+    port: int, rubbish: Callable[[], web.Response], words: str
 ) -> None:
     is_well = False
 
@@ -148,7 +162,7 @@ async def test_something_that_is_no_api_server_is_told_and_asked_again(
         return web.json_response(body)
 
     async with serving(port, handler), following(port) as (informer, store):
-        await until(lambda: informer.problem is not None)
+        await until(lambda: words in str(informer.problem))
         assert "cannot list pods in all namespaces" in str(informer.problem)
         is_well = True
         await until(lambda: names(store) == ["a"])

@@ -347,6 +347,8 @@ class Informer(Generic[T]):
             return f"cannot {what}: the server does not know this kind; is its CustomResourceDefinition installed?"
         if isinstance(error, ApiError):
             return f"cannot {what}: the server says {error.status.code} {error.status.reason}: {error}"
+        if isinstance(error, DecodeError):
+            return f"cannot {what}: {error}; is there an API server at this address?"
         return f"cannot {what}: {error}"
 
     def _log_unreadable(self, each: Unreadable) -> None:
