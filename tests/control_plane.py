@@ -34,7 +34,7 @@ TOKEN = "control-plane-of-the-tests"
 CONTROLLERS = (
     "job-controller,garbage-collector-controller,namespace-controller,resourcequota-controller,endpoints-controller,"
     "endpointslice-controller,deployment-controller,replicaset-controller,ttl-after-finished-controller,"
-    "serviceaccount-controller"
+    "serviceaccount-controller,persistentvolumeclaim-protection-controller"
 )
 
 

@@ -18,7 +18,7 @@ import pytest
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
 from kuberay.engine.apiserver.builtin import builtin_kinds
-from kuberay.engine.loops import GarbageCollector, Jobs, Namespaces
+from kuberay.engine.loops import Claims, GarbageCollector, Jobs, Namespaces
 from kuberay.kube.client import Client
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.kubeconfig import load
@@ -71,7 +71,7 @@ class _Embedded:
 async def _embedded() -> AsyncIterator[Server]:
     server = _Embedded()
     client = server.client
-    loops = (GarbageCollector(client), Namespaces(client), Jobs(client))
+    loops = (GarbageCollector(client), Namespaces(client), Jobs(client), Claims(client))
     running = [asyncio.create_task(loop.run()) for loop in loops]
     try:
         yield server

@@ -25,7 +25,7 @@ from kuberay.engine.apiserver.http import HttpFront
 from kuberay.engine.crds import register_crds
 from kuberay.engine.dashboards import Dashboards
 from kuberay.engine.errors import PortTaken, RayMissing
-from kuberay.engine.loops import EndpointSlices, GarbageCollector, Jobs, Namespaces, Scheduler
+from kuberay.engine.loops import Claims, EndpointSlices, GarbageCollector, Jobs, Namespaces, Scheduler
 from kuberay.engine.node import images
 from kuberay.engine.node.agent import NodeAgent
 from kuberay.engine.node.remote import Helper
@@ -140,6 +140,7 @@ async def _run_parts(
         GarbageCollector(client("garbage-collector")),
         Namespaces(client("namespaces")),
         Jobs(client("jobs")),
+        Claims(client("claims")),
         Scheduler(client("scheduler")),
         EndpointSlices(client("endpoints")),
         Dashboards(client("dashboards"), node.connect, file=folder.addresses),

@@ -51,6 +51,7 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 CUSTOM_RESOURCE_DEFINITIONS = Resource(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 NAMESPACE = "conformance"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
 PODS, SERVICES, CONFIG_MAPS, SECRETS = (f"{CORE}/{kind}" for kind in ("pods", "services", "configmaps", "secrets"))
+CLAIMS = f"{CORE}/persistentvolumeclaims"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 WIDGETS = f"/apis/example.com/v1/namespaces/{NAMESPACE}/widgets"
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -34,6 +36,15 @@ Step = tuple[str, str, Any] | tuple[str, str, Any, dict[str, str]]
 def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
     containers = [{"name": "main", "image": "busybox:1"}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+def gpu(name: str, **resources: Any) -> dict[str, Any]:
+    return pod(name, containers=[{"name": "main", "image": "busybox:1", "resources": resources}])
+
+
+def claim(name: str, **meta: Any) -> dict[str, Any]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": {"name": name, **meta}, "spec": spec}
 
 
 def service(name: str = "s", **spec: Any) -> dict[str, Any]:
@@ -117,6 +128,28 @@ STORIES: dict[str, list[Step]] = {
         ("PATCH", f"{PODS}/fixed", {"spec": {"nodeName": "n"}}),
         ("PATCH", f"{PODS}/fixed", {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Running"}}),
         ("PATCH", f"{PODS}/fixed/status", {"status": {"phase": "Running", "podIP": "10.0.0.1"}}),
+    ],
+    "whole things cannot be shared": [
+        ("POST", PODS, gpu("a", limits={"nvidia.com/gpu": "1"})),
+        ("POST", PODS, gpu("b", requests={"nvidia.com/gpu": "1"})),
+        ("POST", PODS, gpu("b", requests={"nvidia.com/gpu": "1"}, limits={"nvidia.com/gpu": "2"})),
+        ("POST", PODS, gpu("b", limits={"nvidia.com/gpu": "500m"})),
+        ("POST", PODS, gpu("b", limits={"cpu": "-1"})),
+    ],
+    "a Pod has the priority of its class": [
+        ("POST", PRIORITIES, {"metadata": {"name": "tests-high"}, "value": 1000}),
+        ("POST", PRIORITIES, {"metadata": {"name": "tests-meek"}, "value": 5, "preemptionPolicy": "Never"}),
+        ("POST", PRIORITIES, {"metadata": {"name": "tests-none"}}),
+        ("POST", PODS, pod("important", priorityClassName="tests-high")),
+        ("POST", PODS, pod("meek", priorityClassName="tests-meek")),
+        ("POST", PODS, pod("x", priorityClassName="nobody-knows")),
+        ("DELETE", f"{PRIORITIES}/tests-high", None),
+        ("DELETE", f"{PRIORITIES}/tests-meek", None),
+        ("DELETE", f"{PRIORITIES}/tests-none", None),
+    ],
+    "a claim is protected": [
+        ("POST", CLAIMS, claim("held", finalizers=["example.com/hold"])),
+        ("GET", f"{CLAIMS}/held", None),
     ],
     "a Pod on a node gets time to stop": [
         ("POST", PODS, pod("bound")),
@@ -386,7 +419,9 @@ TABLES = (
     f"{CONFIG_MAPS}",
     f"{SECRETS}",
     f"{CORE}/serviceaccounts",
-    f"{CORE}/persistentvolumeclaims",
+    CLAIMS,
+    f"{CORE}/resourcequotas",
+    PRIORITIES,
     f"{CORE}/events",
     "/api/v1/namespaces",
     "/api/v1/nodes",

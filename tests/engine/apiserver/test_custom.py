@@ -64,6 +64,19 @@ class TestADefinition:
         group = (await api.get("/apis/example.com")).body
         assert [version["version"] for version in group["versions"]] == ["v1", "v1alpha1"]
 
+    async def test_defaults_of_another_version_are_no_new_generation(self, api: Api) -> None:
+        both = definition({"size": {"type": "integer", "default": 7}, "mode": {"type": "string"}})
+        old = json.loads(json.dumps(both["spec"]["versions"][0])) | {"name": "v1alpha1", "storage": False}
+        del old["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["default"]
+        both["spec"]["versions"].append(old)
+        await api.create(DEFINITIONS, both)
+        alpha = widget("w", {"mode": "on"}) | {"apiVersion": "example.com/v1alpha1"}
+        await api.create("/apis/example.com/v1alpha1/namespaces/default/widgets", alpha)
+        told = await api.merge(f"{WIDGETS}/w/status", {"status": {"ready": True}})
+        assert (told.body["spec"], told.meta["generation"]) == ({"mode": "on", "size": 7}, 1)
+        changed = await api.merge(f"{WIDGETS}/w", {"spec": {"size": 8}})
+        assert changed.meta["generation"] == 2
+
     async def test_that_is_not_served_is_not_found(self, api: Api) -> None:
         await api.create(DEFINITIONS, definition(served=False))
         assert (await api.get(WIDGETS)).status == 404

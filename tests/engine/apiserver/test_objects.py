@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,25 @@ class TestCreating:
         assert (answer.status, answer.meta["name"]) == (201, "a")
         assert (await api.get(f"{CONFIG_MAPS}/a")).status == 404
         assert api.storage.version == before
+
+
+class TestResources:
+    @pytest.mark.parametrize(
+        ("resources", "field"),
+        [
+            ({"requests": {"nvidia.com/gpu": "1"}}, "limits"),
+            ({"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}, "requests"),
+            ({"limits": {"nvidia.com/gpu": "1500m"}}, "limits[nvidia.com/gpu]"),
+            ({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}, "requests"),
+            ({"limits": {"cpu": "-1"}}, "limits[cpu]"),
+        ],
+    )
+    async def test_that_cannot_be_had_are_refused(self, api: Api, resources: dict[str, Any], field: str) -> None:
+        body = pod("p")
+        body["spec"]["containers"][0]["resources"] = resources
+        refused = await api.create(PODS, body)
+        assert refused.status == 422
+        assert f"spec.containers[0].resources.{field}" in refused.fields
 
 
 class TestReplacing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kuberay.engine.apiserver import columns, defaults, quotas, validation
+from kuberay.engine.apiserver import columns, defaults, priorities, quotas, validation
 from kuberay.engine.apiserver.events import EVENTS_V1
 from kuberay.engine.apiserver.registry import ALL_VERBS, FIELDS_OF_ALL, Kind, Subresource, status_of
 from kuberay.engine.apiserver.schema import builtin_schema
@@ -199,6 +199,16 @@ def builtin_kinds() -> list[Kind]:
             singular="rolebinding",
             default=defaults.role_binding,
             check_name=validation.path_segment,
+        ),
+        Kind(
+            resources.PRIORITY_CLASSES,
+            priorities.TABLE,
+            builtin_schema("scheduling.v1.PriorityClass"),
+            columns.PRIORITY_CLASS,
+            singular="priorityclass",
+            short_names=("pc",),
+            default=priorities.default,
+            counts_generations=True,
         ),
         Kind(
             resources.LEASES,

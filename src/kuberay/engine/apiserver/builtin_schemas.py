@@ -26,6 +26,7 @@ DOCUMENTS = {
     "apis__apiextensions.k8s.io__v1": ("CustomResourceDefinition",),
     "apis__batch__v1": ("Job",),
     "apis__networking.k8s.io__v1": ("Ingress", "NetworkPolicy"),
+    "apis__scheduling.k8s.io__v1": ("PriorityClass",),
     "apis__rbac.authorization.k8s.io__v1": ("Role", "RoleBinding"),
 }
 """Which kinds are taken from which document."""

@@ -254,6 +254,22 @@ CUSTOM_RESOURCE_DEFINITION = Columns(
     (NAME, Column("Created At", type="date")),
     lambda obj, now: [_name(obj), obj["metadata"].get("creationTimestamp")],
 )
+PRIORITY_CLASS = Columns(
+    (
+        NAME,
+        Column("Value", type="integer"),
+        Column("Global-Default", type="boolean"),
+        Column("Age"),
+        Column("PreemptionPolicy"),
+    ),
+    lambda obj, now: [
+        _name(obj),
+        obj.get("value", 0),
+        bool(obj.get("globalDefault")),
+        _age(obj, now),
+        obj.get("preemptionPolicy", ""),
+    ],
+)
 RESOURCE_QUOTA = _columns(_resource_quota, "Request", "Limit", "Age")
 JOB = _columns(_job, "Status", "Completions", "Age", wide=("Containers", "Images", "Selector"))
 INGRESS = _columns(_ingress, "Class", "Hosts", "Address", "Ports", "Age")

@@ -14,6 +14,7 @@ import orjson
 from kuberay.engine.apiserver import custom, events, problems, validation
 from kuberay.engine.apiserver.ages import timestamp
 from kuberay.engine.apiserver.deletion import DeleteOptions, check_preconditions, is_finished, marked
+from kuberay.engine.apiserver.priorities import Priorities
 from kuberay.engine.apiserver.quotas import Quotas
 from kuberay.engine.apiserver.services import Allocator
 from kuberay.engine.apiserver.storage import Entry
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 SYSTEM_NAMESPACES = ("default", "kube-system")
 NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names: no vowels, so no words."""
+CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
+"""Keeps a volume claim until no Pod uses it any more."""
 _GENERATED_LENGTH = 58
 _ATTEMPTS = 8
 _PARTS = {"status": "status", "finalize": "spec"}
@@ -72,6 +75,7 @@ class Objects:
         self._rng = rng
         self._services = Allocator(storage, rng)
         self._quotas = Quotas(storage)
+        self._priorities = Priorities(storage)
         for entry in storage.entries(custom.TABLE):
             registry.replace_table(custom.table_of(entry.obj), custom.kinds(entry.obj))
 
@@ -135,7 +139,7 @@ class Objects:
             self._accept(kind, obj, old)
         meta = obj["metadata"]
         meta["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if kind.counts_generations and _desired(obj, kind) != _desired(old, kind):
+        if kind.counts_generations and _is_another(obj, old, kind):
             meta["generation"] = old["metadata"].get("generation", 0) + 1
         if obj == old or dry_run:
             return entry if obj == old else Entry(entry.table, entry.namespace, entry.name, 0, obj, orjson.dumps(obj))
@@ -228,6 +232,8 @@ class Objects:
             raise problems.refusal(kind.resource, meta.get("name", ""), found)
 
     def _accept_builtin(self, kind: Kind, obj: Object, old: Object | None) -> list[problems.Problem]:
+        if old is None:
+            self._admit(kind, obj)
         kind.default(obj)
         found: list[problems.Problem] = []
         if kind.table == custom.TABLE:
@@ -238,6 +244,15 @@ class Objects:
         elif kind.table == "services":
             found = self._services.allocate(obj, old)
         return found + list(kind.validate(obj, old))
+
+    def _admit(self, kind: Kind, obj: Object) -> None:
+        """What a new object gets from other objects, or for the sake of them."""
+        if kind.table == "pods":
+            self._priorities.apply(obj)
+        elif kind.table == "persistentvolumeclaims":
+            finalizers = obj["metadata"].setdefault("finalizers", [])
+            if CLAIM_FINALIZER not in finalizers:
+                finalizers.append(CLAIM_FINALIZER)
 
     def _check_definition(self, kind: Kind) -> None:
         definition = self._storage.get(custom.TABLE, "", kind.table)
@@ -332,6 +347,20 @@ class Objects:
 
 def _details(kind: Kind, name: str) -> StatusDetails:
     return StatusDetails(name=name, group=kind.resource.group, kind=kind.resource.plural)
+
+
+def _is_another(obj: Object, old: Object, kind: Kind) -> bool:
+    """Whether somebody wants something else than before.
+
+    Defaults that a version has and the one that was written in has not are nobody's wish.
+    """
+    if _desired(obj, kind) == _desired(old, kind):
+        return False
+    if not kind.is_custom:
+        return True
+    before = orjson.loads(orjson.dumps(old))
+    kind.schema.default(before)
+    return _desired(obj, kind) != _desired(before, kind)
 
 
 def _desired(obj: Object, kind: Kind) -> Object:

@@ -171,8 +171,18 @@ def _resources(resources: Object, path: str) -> Iterator[Problem]:
             except ValueError as error:
                 yield problems.invalid(f"{path}.{kind}.{name}", value, str(error))
     for (kind, name), amount in amounts.items():
+        is_divisible = ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
+        if amount.nano < 0 or (not is_divisible and amount.nano % 10**9):
+            detail = "must be greater than or equal to 0" if amount.nano < 0 else "must be an integer"
+            yield problems.invalid(f"{path}.{kind}[{name}]", str(amount), detail)
+        if kind == "limits":
+            continue
         limit = amounts.get(("limits", name))
-        if kind == "requests" and limit is not None and amount > limit:
+        if limit is None and not is_divisible:
+            yield problems.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+        elif limit is not None and not is_divisible and amount != limit:
+            yield problems.invalid(f"{path}.requests", str(amount), f"must be equal to {name} limit of {limit}")
+        elif limit is not None and amount > limit:
             detail = f"must be less than or equal to {name} limit of {limit}"
             yield problems.invalid(f"{path}.requests", str(amount), detail)
 
