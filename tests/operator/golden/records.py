@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ class Case:
     name: str
     documents: tuple[Json, ...]
     record: Json = field(repr=False)
+    is_sample: bool = False
+    """Whether it is one of KubeRay's samples for its users."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -60,6 +62,10 @@ class Case:
         """Whether it needs an operator that is not set up in any way."""
         return not self.flags and not self.environment and self.configuration is None and not self.crds
 
+    def by_default(self) -> Case:
+        """The same manifest, for an operator that is not set up in any way."""
+        return replace(self, record={**self.record, "flags": [], "env": {}, "settings": {}})
+
     def _setting(self, name: str) -> Json | None:
         found = self.record.get("settings", {}).get(name)
         loaded: Json | None = json.loads(found) if isinstance(found, str) else found
@@ -74,5 +80,6 @@ def cases() -> list[Case]:
             documents = tuple(each for each in yaml.safe_load_all(file.read_text()) if each)
             record = UPSTREAM / records / f"{file.stem}.json"
             if record.exists() and any(each["kind"] == "RayCluster" for each in documents):
-                found.append(Case(file.stem, documents, json.loads(record.read_text())))
+                is_sample = manifests == "samples"
+                found.append(Case(file.stem, documents, json.loads(record.read_text()), is_sample))
     return found
