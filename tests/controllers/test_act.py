@@ -224,6 +224,16 @@ class TestDeleting:
         (known,) = world.store
         assert known.is_leaving
 
+    async def test_one_whose_node_is_down_does_not_wait_for_its_word(self, world: World) -> None:
+        bound = await world.client.create(
+            PODS, {**body("a"), "spec": {**body("a")["spec"], "nodeName": "n1"}}, namespace="default", type=Pod
+        )
+        world.store.applied(bound)
+        await world.actor.run([[delete("a", bound.metadata.uid)]], "u-1")
+        assert await world.names() == ["a"]
+        await world.actor.run([[replace(delete("a", bound.metadata.uid), is_forced=True)]], "u-1")
+        assert await world.names() == []
+
     async def test_one_that_is_gone_is_as_good(self, world: World) -> None:
         pod = await world.pod("a")
         await world.client.delete(PODS, "a", namespace="default")

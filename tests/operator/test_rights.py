@@ -16,6 +16,7 @@ import pytest
 from kuberay.api.gates import FeatureGates, Gate
 from kuberay.build import autoscaler, labels
 from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
+from kuberay.controllers.raycluster.lost import OUT_OF_SERVICE
 from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
 from kuberay.engine.loops import GarbageCollector, Namespaces
 from kuberay.kube.client import Client, Retry
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(120)
 
-EVERYTHING = replace(OPTIONS, gates=FeatureGates(dict.fromkeys(Gate, True)))
+EVERYTHING = replace(OPTIONS, lost_after=0.1, gates=FeatureGates(dict.fromkeys(Gate, True)))
 EXPOSED: dict[str, Any] = {"template": template("ray-head"), "enableIngress": True}
 
 
@@ -71,12 +72,28 @@ async def everything(world: World) -> None:
     for policy in ({"mode": "DenyAllIngress"}, None):
         await world.patch({"spec": {"networkPolicy": policy}}, "closed")
         await world.has_event("UpdatedNetworkPolicy" if policy else "DeletedNetworkPolicy")
+    await lose_a_head(world)
     await world.delete(RAY_CLUSTERS, "redis")
 
     async def has_job() -> bool:
         return bool((await world.client.list(JOBS, namespace=world.namespace)).items)
 
     await world.becomes(has_job)
+
+
+async def lose_a_head(world: World) -> None:
+    """Let a head not go from its node, and wait until that is told."""
+    quick = template("ray-head", pod={"terminationGracePeriodSeconds": 1})
+    await world.apply("lost", groups=[], head={"template": quick})
+    await world.ready(0, "lost")
+    world.kubelet.removes = lambda pod: pod.name != "lost-head"
+    await world.delete(PODS, "lost-head")
+
+    async def is_told() -> bool:
+        conditions = (await world.cluster("lost")).status.conditions
+        return any(OUT_OF_SERVICE in each.message for each in conditions)
+
+    await world.becomes(is_told)
 
 
 async def adopt_head(world: World, name: str) -> None:

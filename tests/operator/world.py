@@ -170,11 +170,14 @@ async def _fail(reasons: asyncio.Queue[str]) -> None:
 
 
 @asynccontextmanager
-async def living(client: Client, *, pace: float = 0.02) -> AsyncIterator[World]:
-    """A new namespace with a kubelet at work, and no operator."""
+async def living(client: Client, *, pace: float = 0.02, node: str = "fake-node") -> AsyncIterator[World]:
+    """A new namespace with a kubelet at work, and no operator.
+
+    :param node: of the kubelet; one of its own, for who takes it away.
+    """
     await serve_rayclusters(client)
     namespace = await new_namespace(client)
-    kubelet = FakeKubelet(client, namespace=namespace)
+    kubelet = FakeKubelet(client, node=node, namespace=namespace)
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(kubelet.run())
         try:

@@ -15,6 +15,25 @@ class PartialObject(_Slim, frozen=True, kw_only=True):
     metadata: Metadata = Metadata()
 
 
+class Taint(_Slim, frozen=True, kw_only=True):
+    """What keeps Pods away from a Node, or tells something of it."""
+
+    key: str = ""
+
+
+class NodeSpec(_Slim, frozen=True, kw_only=True):
+    """The part of a Node's spec that decisions read."""
+
+    taints: list[Taint] = []
+
+
+class Node(_Slim, frozen=True, kw_only=True):
+    """A machine."""
+
+    metadata: Metadata = Metadata()
+    spec: NodeSpec = NodeSpec()
+
+
 class Ingress(_Slim, frozen=True, kw_only=True):
     """An Ingress, with what it says: it is brought back when somebody changes it."""
 

@@ -286,7 +286,12 @@ class Actor:
         cache = self._caches[action.resource]
         try:
             answer = await self._client.delete(
-                action.resource, action.name, namespace=action.namespace, uid=action.uid, type=cache.type
+                action.resource,
+                action.name,
+                namespace=action.namespace,
+                uid=action.uid,
+                grace_period_seconds=0 if action.is_forced else None,
+                type=cache.type,
             )
         except NotFound:
             answer = None

@@ -31,6 +31,8 @@ class ControllerOptions:
     replace_after: float = 5.0
     """A Pod that breaks sooner than this after its creation is replaced only then: a template that cannot run must
     not keep the API server busy."""
+    lost_after: float = 30.0
+    """Seconds past its grace period after which the Node of a head that does not go is looked at, and how often."""
     gathering: float = 0.1
     """How long a cluster is not looked at after a change of its Pods: where one comes, others follow."""
     status_delay: float = 3.0

@@ -104,6 +104,8 @@ class Delete:
     why: str
     is_fenced: bool = False
     """Whether it is right only if no newer fact is still on its way to us: a healthy Pod goes, chosen by counting."""
+    is_forced: bool = False
+    """Whether it goes without the word of its node: that node is down for certain."""
 
 
 Action = Create | Require | Patch | Delete
@@ -148,6 +150,8 @@ class Plan:
     """Scopes that were refused lately and are not tried yet."""
     look_again: float | None = None
     """Seconds after which time alone may have changed what is to be done."""
+    nodes: frozenset[str] = frozenset()
+    """Nodes that have to be looked at before more can be decided: no cache tells of them."""
 
     @property
     def actions(self) -> list[Action]:

@@ -48,6 +48,7 @@ USED = (
     Right(
         "networking.k8s.io", "networkpolicies", (*_FOLLOW, *_MAKE, "patch", "delete"), "clusters that shall be closed"
     ),
+    Right(_CORE, "nodes", ("get",), "whether the node is down from which a head does not go"),
     Right("events.k8s.io", "events", ("create", "patch"), "what was done, and what went wrong"),
 )
 """What the operator itself does in the namespaces it works in."""

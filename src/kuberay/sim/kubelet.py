@@ -46,6 +46,7 @@ class FakeKubelet:
     """One Node and the Pods on it.
 
     :param fate: decides over each Pod; the same Pod may get another fate later (see `look_again`).
+    :param removes: whether a Pod goes when it is told to; one on a node that is lost does not.
     :param workers: how many Pods it writes about at a time.
     """
 
@@ -56,9 +57,11 @@ class FakeKubelet:
         node: str = "fake-node",
         namespace: str | None = None,
         fate: Callable[[Pod], Fate] = lambda _: Fate.RUNNING,
+        removes: Callable[[Pod], bool] = lambda _: True,
         workers: int = 8,
     ) -> None:
         self.fate = fate
+        self.removes = removes
         self._client = client
         self._node = node
         self._store: Store[Pod] = Store()
@@ -92,6 +95,8 @@ class FakeKubelet:
 
     async def _remove(self, pod: Pod) -> None:
         meta = pod.metadata
+        if not self.removes(pod):
+            return
         await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace_period_seconds=0)
 
     async def _advance(self, pod: Pod) -> None:

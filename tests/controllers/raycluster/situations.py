@@ -25,7 +25,7 @@ from kuberay.api.partial import Ingress, PartialObject
 from kuberay.api.v1 import RayCluster, RayClusterStatus
 from kuberay.build import names
 from kuberay.controllers.options import ControllerOptions
-from kuberay.controllers.plan import Create, Delete, Plan
+from kuberay.controllers.plan import Create, Delete, Patch, Plan
 from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.observe import Seen
 from kuberay.controllers.raycluster.status import timestamp
@@ -72,6 +72,9 @@ def pod(
     ready: bool | None = True,
     leaving: bool = False,
     index: int | None = None,
+    replica: str = "",
+    host: int | None = None,
+    annotations: dict[str, str] | None = None,
     age: float = 3600,
     policy: str = "Always",
     ended: bool = False,
@@ -83,6 +86,10 @@ def pod(
     labels = {"ray.io/cluster": "rc", "ray.io/node-type": node_type, "ray.io/group": group}
     if index is not None:
         labels["ray.io/worker-group-replica-index"] = str(index)
+    if replica:
+        labels["ray.io/worker-group-replica-name"] = replica
+    if host is not None:
+        labels["ray.io/replica-host-index"] = str(host)
     conditions = [] if ready is None else [PodCondition(type="Ready", status="True" if ready else "False")]
     statuses = [ContainerStatus(name="ray", state=ContainerState(terminated=Terminated(exit_code=1)))] if ended else []
     return Pod(
@@ -91,6 +98,7 @@ def pod(
             namespace="default",
             uid=f"uid-{name}",
             labels=labels,
+            annotations=annotations or {},
             owner_references=[owner] if owner else [],
             creation_timestamp=timestamp(NOW - age),
             deletion_timestamp=timestamp(NOW) if leaving else None,
@@ -138,11 +146,14 @@ def deletes(found: Plan) -> list[str]:
 def after(situation: Seen, done: Plan, now: float = NOW) -> Seen:
     """The situation when a plan has been carried out; removed Pods are leaving, new ones Pending."""
     gone = {each.uid for each in done.actions if isinstance(each, Delete)}
+    noted = {each.uid: each.patch for each in done.actions if isinstance(each, Patch)}
     pods = [
-        msgspec.structs.replace(
-            each, metadata=msgspec.structs.replace(each.metadata, deletion_timestamp=timestamp(now))
-        )
+        with_metadata(each, deletion_timestamp=timestamp(now))
         if each.metadata.uid in gone
+        else with_metadata(
+            each, annotations=each.metadata.annotations | noted[each.metadata.uid]["metadata"]["annotations"]
+        )
+        if each.metadata.uid in noted
         else each
         for each in situation.pods
     ]
@@ -165,6 +176,11 @@ def after(situation: Seen, done: Plan, now: float = NOW) -> Seen:
         head_service=head_service,
         children=children,
     )
+
+
+def with_metadata(pod: Pod, **fields: Any) -> Pod:
+    """The Pod with other metadata."""
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **fields))
 
 
 def with_status(rc: RayCluster, done: Plan) -> RayCluster:

@@ -16,7 +16,7 @@ from kuberay.controllers.raycluster.controller import RayClusterController
 from kuberay.kube.errors import Forbidden, TransportError
 from kuberay.kube.identity import Key
 from kuberay.kube.recorder import Recorder
-from kuberay.kube.resources import PODS, SERVICES
+from kuberay.kube.resources import PODS, SECRETS, SERVICES
 from tests.build.clusters import group, template
 from tests.controllers.embedded import embedded
 from tests.operator.world import World, living, operating
@@ -217,6 +217,18 @@ class TestAtRest:
             async with operating(client, world.namespace, ControllerOptions(resync=0.02)):
                 await asyncio.sleep(0.3)  # fifteen resyncs: what is looked for is that nothing happens
             assert meddler.writes[settled:] == []
+
+    async def test_objects_of_others_that_serve_are_not_asked_for_again(self, server: tuple[Client, Meddler]) -> None:
+        client, meddler = server
+        async with living(client) as world:
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "rc"}}
+            await client.create(SECRETS, secret, namespace=world.namespace)
+            async with operating(client, world.namespace, ControllerOptions(resync=0.02)):
+                await world.apply(authOptions={"mode": "token"})
+                await world.ready(1)
+                calls = [*meddler.reads, *meddler.writes]
+                await asyncio.sleep(0.3)  # fifteen resyncs: what is looked for is that nothing happens
+                assert [*meddler.reads, *meddler.writes] == calls
 
     async def test_a_bring_up_takes_one_status_write(self, server: tuple[Client, Meddler]) -> None:
         client, meddler = server

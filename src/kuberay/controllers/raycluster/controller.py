@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -28,6 +28,7 @@ from kuberay.controllers.plan import Delete, EmitEvent
 from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.decide import decide
+from kuberay.controllers.raycluster.lookups import Lookups
 from kuberay.controllers.raycluster.observe import (
     BY_CLUSTER,
     BY_OWNER,
@@ -105,8 +106,7 @@ class _Memory:
     uid: str
     failures: dict[str, Failure] = field(default_factory=dict)
     reported: frozenset[str] = frozenset()
-    stand_ins: frozenset[tuple[Resource, str]] = frozenset()
-    """Objects of others that serve the cluster."""
+    lookups: Lookups = field(default_factory=Lookups)
     status_held: float | None = None
     """Since when a status is held back."""
     status_due: float = 0.0
@@ -258,7 +258,8 @@ class RayClusterController:
             self.services,
             drawn=memory.blueprint_of(cluster),
             stores=self.children,
-            stand_ins=memory.stand_ins,
+            stand_ins=memory.lookups.stand_ins,
+            nodes=memory.lookups.nodes,
             jobs=self.jobs,
             claims=self.claims,
             is_namespace_closing=memory.is_namespace_closing,
@@ -266,6 +267,9 @@ class RayClusterController:
             reported=memory.reported,
         )
         plan = self._decide(seen)
+        if await memory.lookups.refresh(self._client, key.namespace, plan, self._now()):
+            seen = replace(seen, stand_ins=memory.lookups.stand_ins, nodes=memory.lookups.nodes)
+            plan = self._decide(seen)
         stages, is_held_back = await self._fenced(seen, plan, memory)
         outcome = await self._actor.run(stages, uid)
         is_settled = self._remember(cluster, plan, outcome, memory)
@@ -285,7 +289,7 @@ class RayClusterController:
     def _remember(self, cluster: RayCluster, plan: Plan, outcome: Outcome, memory: _Memory) -> bool:
         """Keep what was refused, and forget what is settled; tells whether there was something to forget."""
         memory.is_namespace_closing |= outcome.is_namespace_closing
-        memory.stand_ins |= {(action.resource, action.name) for action in outcome.found}
+        memory.lookups.note(outcome.found)
         before = memory.failures
         unresolved = plan.held | ({action.scope for action in plan.actions} - outcome.tried)
         memory.failures = failures.after(

@@ -19,6 +19,7 @@ from kuberay.build import pod as pods
 from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
 from kuberay.controllers.raycluster import children, deletion, scale, scaling, storage, upgrade
 from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
+from kuberay.controllers.raycluster.lost import lost
 from kuberay.controllers.raycluster.status import (
     BLOCKED,
     PROVISIONED,
@@ -77,6 +78,7 @@ def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -
         ),
         held=frozenset(draft.held),
         look_again=draft.look_again,
+        nodes=draft.nodes,
     )
 
 
@@ -174,6 +176,7 @@ class _Draft:
         waits = (options.resync, seconds_until_told(seen.flock.troubles, now))
         self._waits = [each for each in waits if each is not None]
         self.held: set[str] = set()
+        self.nodes: frozenset[str] = frozenset()
 
     @property
     def stages(self) -> tuple[tuple[Action, ...], ...]:
@@ -195,6 +198,7 @@ class _Draft:
         return min(self._waits, default=None)
 
     def fill(self) -> None:
+        self._force_away_lost_heads()
         conditions = self._cluster.status.conditions
         if is_true(conditions, SUSPENDING):
             self._remove_everything()
@@ -240,6 +244,14 @@ class _Draft:
         self.held.add(scope)
         self._waits.append(failure.retry_at - self._now)
         return True
+
+    def _force_away_lost_heads(self) -> None:
+        found = lost(self._seen.heads, self._seen.nodes, HEAD_SCOPE, self._options.lost_after, self._now)
+        self.nodes = found.nodes
+        if found.look_again is not None:
+            self._waits.append(found.look_again)
+        if found.deletes and not self._is_held(HEAD_SCOPE):
+            self._deletes += found.deletes
 
     def _remove_everything(self) -> None:
         if self._is_held(SUSPEND_SCOPE):

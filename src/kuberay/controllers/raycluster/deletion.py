@@ -7,6 +7,7 @@ is valid: whoever deletes a broken cluster means it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from kuberay.controllers.conditions import Conditions
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.plan import ANY_POD, Create, Delete, EmitEvent, Patch, Plan, Subject
 from kuberay.controllers.raycluster import status as statuses
+from kuberay.controllers.raycluster.lost import lost, waiting
 from kuberay.kube.resources import JOBS, PODS
 
 if TYPE_CHECKING:
@@ -79,9 +81,11 @@ def deletion(seen: Seen, options: ControllerOptions, now: float) -> Plan:
         for pod in live[: options.batch]
     )
     if seen.heads:
-        waited = ", ".join(pod.name for pod in seen.heads)
-        told = _told(seen, False, "HeadPodTerminating", f"waiting for head Pod {waited} to terminate", now)
-        return _held(seen, Plan(stages=(deletes,) if deletes else (), status=told), PODS_SCOPE, now)
+        told = _told(seen, False, "HeadPodTerminating", "; ".join(waiting(pod, seen.nodes) for pod in seen.heads), now)
+        stuck = lost(seen.heads, seen.nodes, PODS_SCOPE, options.lost_after, now)
+        deletes += stuck.deletes
+        plan = Plan(stages=(deletes,) if deletes else (), status=told, nodes=stuck.nodes, look_again=stuck.look_again)
+        return _held(seen, plan, PODS_SCOPE, now)
     return _clean(seen, options, deletes, now)
 
 
@@ -143,12 +147,8 @@ def _held(seen: Seen, plan: Plan, scope: str, now: float) -> Plan:
         kept for stage in plan.stages if (kept := tuple(action for action in stage if action.scope != scope))
     )
     wait = failure.retry_at - now
-    return Plan(
-        stages=stages,
-        status=plan.status,
-        held=frozenset({scope}),
-        look_again=wait if plan.look_again is None else min(wait, plan.look_again),
-    )
+    look_again = wait if plan.look_again is None else min(wait, plan.look_again)
+    return replace(plan, stages=stages, held=frozenset({scope}), look_again=look_again)
 
 
 def _ended(cluster: RayCluster, job: Job) -> Plan:

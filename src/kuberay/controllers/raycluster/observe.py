@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kuberay.api.v1 import RayCluster
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.raycluster.census import Census, Flock
+    from kuberay.controllers.raycluster.lost import Look
     from kuberay.kube.resources import Resource
     from kuberay.kube.store import Store
 
@@ -46,6 +47,8 @@ class Seen:
     """Objects under the names of the other children that a cluster may have, whoever made them."""
     stand_ins: frozenset[tuple[Resource, str]] = frozenset()
     """Children that somebody else made, and that no cache tells of."""
+    nodes: Mapping[str, Look] = field(default_factory=dict)
+    """Nodes from which heads do not go, as far as somebody has looked."""
     is_namespace_closing: bool = False
     """Whether the namespace is being deleted, so that nothing can be made in it."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
@@ -109,6 +112,7 @@ def observe(
     drawn: Blueprint | None = None,
     stores: Mapping[Resource, Store[Any]] | None = None,
     stand_ins: frozenset[tuple[Resource, str]] = frozenset(),
+    nodes: Mapping[str, Look] | None = None,
     jobs: Store[Job] | None = None,
     claims: Store[PersistentVolumeClaim] | None = None,
     is_namespace_closing: bool = False,
@@ -135,6 +139,7 @@ def observe(
         cleanup_jobs=tuple(jobs.by(BY_OWNER, uid)) if jobs is not None else (),
         children=_children(cluster, {**(stores or {}), SERVICES: services}) | _headless(cluster, services),
         stand_ins=stand_ins,
+        nodes=nodes or {},
         is_namespace_closing=is_namespace_closing,
         failures=failures,
         reported=reported,

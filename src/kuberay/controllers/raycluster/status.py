@@ -18,6 +18,7 @@ from kuberay.controllers.merging import merge_patch_between
 from kuberay.controllers.plan import PatchStatus
 from kuberay.controllers.raycluster import resources, scaling, upgrade
 from kuberay.controllers.raycluster.health import is_running_and_ready
+from kuberay.controllers.raycluster.lost import waiting
 from kuberay.controllers.raycluster.trouble import Trouble, is_told_by, trouble, worth_telling
 from kuberay.kube import quantity
 
@@ -158,9 +159,9 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
             message = "RayCluster Pods are being provisioned for first time"
             conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", message)
 
-    waiting = upgrade.waiting_fields(seen)
-    if waiting:
-        conditions.set(SPEC_PENDING, True, "PodsOfOlderSpec", _waiting_message(waiting))
+    fields = upgrade.waiting_fields(seen)
+    if fields:
+        conditions.set(SPEC_PENDING, True, "PodsOfOlderSpec", _waiting_message(fields))
     else:
         conditions.remove(SPEC_PENDING)
 
@@ -233,11 +234,7 @@ def _set_head_pod_ready(conditions: Conditions, seen: Seen) -> None:
         conditions.set(HEAD_POD_READY, False, "MultipleHeadPods", message)
         return
     if not live:
-        leaving = heads[0]
-        message = f"waiting for head Pod {leaving.name} to terminate" + (
-            f" on node {leaving.spec.node_name}" if leaving.spec.node_name else ""
-        )
-        conditions.set(HEAD_POD_READY, False, "HeadPodTerminating", message)
+        conditions.set(HEAD_POD_READY, False, "HeadPodTerminating", waiting(heads[0], seen.nodes))
         return
     ready = next((each for each in live[0].status.conditions if each.type == "Ready"), None)
     if ready is None:
