@@ -325,6 +325,10 @@ class TestSharedMemory:
     def test_or_else_it_has_no_bound(self) -> None:
         assert self.spec()["volumes"] == [{"name": "shared-mem", "emptyDir": {"medium": "Memory"}}]
 
+    def test_an_amount_that_cannot_be_read_is_left_for_the_server_to_refuse(self) -> None:
+        spec = self.spec(resources=limits(memory="much"))
+        assert spec["volumes"][0]["emptyDir"]["sizeLimit"] == "much"
+
     def test_something_the_user_mounts_there_is_used_instead(self) -> None:
         """pod-template 27.6."""
         spec = self.spec(volumeMounts=[{"name": "mine", "mountPath": "/dev/shm"}])

@@ -199,8 +199,6 @@ def _finish(
     _add_environment(cluster, ray, node_type, ray_start, options)
     if options.probes_injection:
         probes.inject(ray, node_type, params, cluster.spec.ray_version, creator(cluster))
-    if not metadata["annotations"]:
-        del metadata["annotations"]
     return PodTemplate(metadata, orjson.dumps(spec))
 
 
