@@ -174,6 +174,26 @@ class TestFollowing:
             assert (query(request)["labelSelector"], query(request)["fieldSelector"]) == ("a=b", "c=d")
 
     @virtual_time
+    @pytest.mark.parametrize("streamed", [False, True])
+    async def test_keeps_only_what_concerns_it_for_as_long_as_it_does(self, streamed: bool) -> None:
+        first = [pod("a", 1, phase="ours"), pod("b", 2, phase="theirs"), pod("c", 3, phase="ours")]
+        later = event("MODIFIED", pod("b", 11, phase="ours")) + event("MODIFIED", pod("c", 12, phase="theirs"))
+        later += event("ADDED", pod("d", 13, phase="theirs")) + event("DELETED", pod("d", 14, phase="theirs"))
+        if streamed:
+            answers = [
+                Answer(body=[b"".join(event("ADDED", each) for each in first) + end_of_list(10), later, forever()])
+            ]
+        else:
+            answers = [listed(10, *first), Answer(body=[later, forever()])]
+        scene = Scene(*answers, streamed=streamed, concerns=lambda each: each.phase == "ours")
+        async with scene.running():
+            await scene.informer.synced()
+            await asyncio.sleep(1)
+        assert scene.names == ["a", "b"]
+        assert scene.changes == [(None, "1"), (None, "3"), (None, "11"), ("3", None)]
+        assert scene.store.resource_version == "14"
+
+    @virtual_time
     async def test_a_watch_that_the_server_ends_is_taken_up_at_the_last_version(self) -> None:
         scene = Scene(
             listed(10),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kuberay.api.gates import FeatureGates
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
 from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
@@ -180,3 +180,14 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not holds():  # noqa: ASYNC110 (what is waited for happens in other tasks)
             await asyncio.sleep(0.005)
+
+
+async def test_both_controllers_are_measured_under_the_names_of_controller_runtime() -> None:
+    client, _ = await embedded()
+    metrics = Metrics()
+    gates = FeatureGates({Gate.RAY_CLUSTER_NETWORK_POLICY: True})
+    Operator(client, Settings(health_address=None, controllers=ControllerOptions(gates=gates)), metrics=metrics)
+    text = (await metrics.render()).decode()
+    for controller in ("raycluster", "networkpolicy"):
+        assert f'controller_runtime_max_concurrent_reconciles{{controller="{controller}"}}' in text
+        assert f'workqueue_adds_total{{controller="{controller}",name="{controller}"}}' in text

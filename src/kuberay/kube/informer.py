@@ -79,6 +79,7 @@ class Informer(Generic[T]):
     :param namespace: only this one; `None` for all.
     :param shard: only a part of them, by hash (a `shardSelector`), for several processes that share the work.
     :param page_size: how many objects to ask for at a time when listing.
+    :param concerns: which objects to keep, where no selector can say it: the others cost their way here and no memory.
     :param on_unreadable: told of each object that cannot be decoded, beside the log.
     """
 
@@ -98,10 +99,12 @@ class Informer(Generic[T]):
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: Callable[[], float] = random.random,
+        concerns: Callable[[T], bool] = lambda _: True,
         on_unreadable: Callable[[Unreadable], None] | None = None,
     ) -> None:
         self.resource = resource
         self._on_unreadable = on_unreadable
+        self._concerns = concerns
         self.store = store
         self.problem: str | None = None
         """What keeps it from following the server at the moment, for who asks after its health."""
@@ -228,9 +231,9 @@ class Informer(Generic[T]):
                 type=self._type,
                 skip_unreadable=True,
             )
-            for obj in page.items:
+            for obj in filter(self._concerns, page.items):
                 self.store.interner.intern(obj)
-            items += page.items
+                items.append(obj)
             for each in page.unreadable:
                 self._log_unreadable(each)
                 unreadable.append(Key(each.namespace, each.name))
@@ -284,7 +287,7 @@ class Informer(Generic[T]):
                 elif isinstance(event, Unreadable):
                     self._log_unreadable(event)
                     unreadable[Key(event.namespace, event.name)] = None
-                elif event.type is EventType.DELETED:
+                elif event.type is EventType.DELETED or not self._concerns(event.object):
                     items.pop(identity(event.object).key, None)
                 else:
                     self.store.interner.intern(event.object)
@@ -307,7 +310,7 @@ class Informer(Generic[T]):
             if event.type is EventType.DELETED and last is not None:
                 self.store.removed(last)
             self.store.passed(event.resource_version)
-        elif event.type is EventType.DELETED:
+        elif event.type is EventType.DELETED or not self._concerns(event.object):
             self.store.removed(event.object)
         else:
             self.store.applied(event.object)

@@ -88,6 +88,7 @@ class Operator:
                 settings.controllers,
                 namespace=namespace,
                 workers=settings.reconcile_concurrency,
+                metrics=self._metrics,
             )
             for namespace in settings.watch_namespaces or (None,)
             if Gate.RAY_CLUSTER_NETWORK_POLICY in settings.controllers.gates

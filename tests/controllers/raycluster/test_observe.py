@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 
 from kuberay.api.core import Metadata, Owner, Pod, Service
 from kuberay.controllers.raycluster.census import Census
-from kuberay.controllers.raycluster.observe import BY_CLUSTER, BY_OWNER, Seen, cluster_index, observe, owner_index
+from kuberay.controllers.raycluster.observe import (
+    BY_CLUSTER,
+    BY_OWNER,
+    Seen,
+    cluster_index,
+    may_be_a_clusters,
+    observe,
+    owner_index,
+)
 from kuberay.kube.store import Store
 from tests.controllers.raycluster.situations import OWNER, cluster, head, pod
 
@@ -48,6 +57,19 @@ class TestPods:
         helper = pod("cleanup", owner=None)
         helper.metadata.labels["ray.io/node-type"] = "redis-cleanup"
         assert look(helper).strangers == ()
+
+
+class TestWhatIsKept:
+    def test_what_belongs_to_a_cluster_whatever_its_labels(self) -> None:
+        assert may_be_a_clusters(service(OWNER, {}))
+
+    @pytest.mark.parametrize("key", ["ray.io/cluster", "ray.io/headless-worker-svc", "ray.io/serve"])
+    def test_what_a_user_may_have_made_in_its_place(self, key: str) -> None:
+        assert may_be_a_clusters(service(None, {key: "x"}))
+
+    def test_nothing_of_others(self) -> None:
+        other = Owner(api_version="v1", kind="Gateway", name="g", uid="u", controller=True)
+        assert not may_be_a_clusters(service(other, {"app": "x"}))
 
 
 class TestHeadService:

@@ -19,6 +19,7 @@ from kuberay.controllers.raycluster.observe import cluster_value
 from kuberay.controllers.running import run_controller
 from kuberay.kube.controller import Controller, Result, itself, owner
 from kuberay.kube.informer import Informer
+from kuberay.kube.metrics import ControllerMetrics, QueueMetrics
 from kuberay.kube.predicates import generation_changed
 from kuberay.kube.queue import Queue
 from kuberay.kube.recorder import Regarding
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from kuberay.controllers.running import Turn
     from kuberay.kube.client import Client
     from kuberay.kube.identity import Key
+    from kuberay.kube.metrics import Metrics
     from kuberay.kube.recorder import Recorder
 
 NAME = "networkpolicy"
@@ -53,6 +55,7 @@ class _Memory:
 class NetworkPolicyController:
     """Keeps the NetworkPolicies of the RayClusters of one namespace, or of all.
 
+    :param metrics: where to count what happens.
     :param now: seconds since 1970.
     """
 
@@ -64,6 +67,7 @@ class NetworkPolicyController:
         *,
         namespace: str | None = None,
         workers: int = 1,
+        metrics: Metrics | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._recorder = recorder
@@ -77,7 +81,13 @@ class NetworkPolicyController:
         ]
         caches = {NETWORK_POLICIES: Cache(self._policies, NetworkPolicy)}
         self._actor = Actor(client, caches, concurrency=options.concurrency)
-        self._controller: Controller[Key] = Controller(NAME, Queue(), self.reconcile, workers=workers)
+        self._controller: Controller[Key] = Controller(
+            NAME,
+            Queue(metrics=QueueMetrics(metrics, f"{NAME}-{namespace}" if namespace else NAME) if metrics else None),
+            self.reconcile,
+            workers=workers,
+            metrics=ControllerMetrics(metrics, NAME, workers) if metrics else None,
+        )
         self._controller.watches(self._clusters, itself, when=generation_changed)
         self._controller.watches(self._policies, owner("RayCluster", "ray.io"))
 

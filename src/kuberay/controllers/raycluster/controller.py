@@ -35,6 +35,7 @@ from kuberay.controllers.raycluster.observe import (
     Seen,
     cluster_index,
     cluster_value,
+    may_be_a_clusters,
     observe,
     owner_index,
 )
@@ -172,7 +173,7 @@ class RayClusterController:
             ),
             Informer(client, PODS, self.pods, type=Pod, namespace=namespace, labels=_OUR_PODS),
             # Not by label: those for Serve and for the hosts of workers carry none that all of them have.
-            Informer(client, SERVICES, self.services, type=Service, namespace=namespace),
+            Informer(client, SERVICES, self.services, type=Service, namespace=namespace, concerns=may_be_a_clusters),
             *(
                 Informer(
                     client,
@@ -182,6 +183,7 @@ class RayClusterController:
                     namespace=namespace,
                     # An Ingress is mended, and what it has lost may be its label.
                     labels=None if resource == INGRESSES else labels.CLUSTER,
+                    concerns=may_be_a_clusters,
                 )
                 for resource, store in self.children.items()
             ),

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 BY_OWNER = "owner"
 BY_CLUSTER = "cluster"
 
+_OURS = frozenset({labels.CLUSTER, labels.HEADLESS_SERVICE, labels.SERVE})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
@@ -85,6 +87,16 @@ class Seen:
         """The worker Pods of a group."""
         found = self.flock.groups.get(group)
         return [*found.steady, *found.others] if found is not None else []
+
+
+def may_be_a_clusters(obj: Service | Ingress | PartialObject) -> bool:
+    """Whether an object is worth keeping: it belongs to a cluster, or its labels say so.
+
+    Most Services of a large Kubernetes are nobody's of ours. One of them that has a name we want is found when it is
+    to be made.
+    """
+    owner = obj.metadata.controller
+    return (owner is not None and owner.kind == "RayCluster") or not _OURS.isdisjoint(obj.metadata.labels)
 
 
 def owner_index(obj: Pod | Service | Job) -> tuple[str, ...]:
