@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kuberay import __version__
@@ -17,6 +17,7 @@ from kuberay.kube import request as prepare
 from kuberay.kube.decoding import Page, decoder_for, is_status, refusal
 from kuberay.kube.errors import ApiError, DecodeError
 from kuberay.kube.request import Body, FieldValidation, PatchType, Propagation, WriteOptions
+from kuberay.kube.transport import Request
 from kuberay.kube.watch import Watch
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from kuberay.kube.resources import Resource
     from kuberay.kube.selectors import FieldSelector, LabelSelector
-    from kuberay.kube.transport import Request, Transport
+    from kuberay.kube.transport import Transport
 
     # Without a `type`, what comes back is a plain dict; only type checkers need to know.
     T = TypeVar("T", default=dict[str, Any])
@@ -322,7 +323,8 @@ class Client:
         await self.transport.close()
 
     def _signed(self, request: Request) -> Request:
-        return replace(request, headers={**request.headers, "user-agent": self._user_agent})
+        headers = {**request.headers, "user-agent": self._user_agent}
+        return Request(request.method, request.path, request.query, headers, request.body)
 
     async def _send(self, request: Request) -> bytes:
         signed = self._signed(request)

@@ -12,6 +12,7 @@ import socket
 import time
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
 
@@ -39,6 +40,9 @@ _FAILURES = (aiohttp.ClientError, OSError, TimeoutError, RuntimeError, ValueErro
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE")
 _NOBODY = Credential()
 _LARGE = 2**20
+_PLENTY = 2**16
+_GATHERING = 0.005
+"""Seconds that news may come late by when there is much of it; what comes after a pause is read at once."""
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
 
 
@@ -72,7 +76,7 @@ class HttpTransport:
         self._closed = False
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        limits = aiohttp.ClientTimeout(total=timeout or self._timeout, sock_connect=self._connect_timeout)
+        limits = _limits(timeout or self._timeout, self._connect_timeout)
         credential = await self._credential()
         response = await self._exchange(request, credential, limits)
         if response.status == 401 and (renewed := await self._renewed(credential)) is not None:
@@ -111,7 +115,7 @@ class HttpTransport:
         arguments = self._arguments(request, credential)
         try:
             async with self._open().request(**arguments, timeout=limits) as answer:
-                return Response(answer.status, _lower(answer.headers), await answer.read())
+                return Response(answer.status, answer.headers, await answer.read())
         except _FAILURES as error:
             raise await self._failure(request, error) from error
 
@@ -216,17 +220,31 @@ class HttpTransport:
 class _HttpStream:
     def __init__(self, transport: HttpTransport, request: Request, answer: aiohttp.ClientResponse) -> None:
         self.status = answer.status
-        self.headers: Mapping[str, str] = _lower(answer.headers)
+        self.headers: Mapping[str, str] = answer.headers
         self._transport = transport
         self._request = request
         self._answer = answer
 
     async def chunks(self) -> AsyncIterator[bytes]:
         try:
-            async for chunk in self._answer.content.iter_any():
+            while chunk := await self._answer.content.readany():
                 yield chunk
+                if len(chunk) < _PLENTY:
+                    await self._gather()
         except _FAILURES as error:
             raise await self._transport._failure(self._request, error) from error
+
+    async def _gather(self) -> None:
+        """Let what comes in dribbles wait in the socket for a moment: waking up costs more than reading."""
+        connection = self._answer.connection
+        protocol = connection.protocol if connection is not None else None
+        if protocol is None:
+            return  # all of it has come
+        protocol.pause_reading()
+        try:
+            await asyncio.sleep(_GATHERING)
+        finally:
+            protocol.resume_reading()
 
     async def read(self) -> bytes:
         try:
@@ -258,5 +276,6 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
     return io.BytesIO(body) if body is not None and len(body) > _LARGE else body
 
 
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+@cache
+def _limits(total: float, connect: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total, sock_connect=connect)

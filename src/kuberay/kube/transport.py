@@ -30,7 +30,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole answer. Header names are lower case."""
+    """A whole answer. Headers are found under their lower-case names."""
 
     status: int
     headers: Mapping[str, str]
@@ -38,7 +38,8 @@ class Response:
 
 
 class Stream(Protocol):
-    """An answer that goes on: a watch, or followed logs. Header names are lower case."""
+    """An answer that goes on: a watch, or followed logs. Headers are found under their
+    lower-case names."""
 
     status: int
     headers: Mapping[str, str]
