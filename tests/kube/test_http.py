@@ -168,6 +168,24 @@ class TestAnswers:
         async with serving(redirect) as url, connected(Access(url)) as transport:
             assert (await transport.send(Request("GET", "/"))).status == 302
 
+    async def test_what_comes_in_dribbles_is_handed_over_together(self) -> None:
+        async def dribbling(request: web.BaseRequest) -> web.StreamResponse:
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            for number in range(50):
+                await answer.write(b"%d\n" % number)
+                await asyncio.sleep(0)  # lets the reader run between any two of them
+            return answer
+
+        async with (
+            serving(dribbling) as url,
+            connected(Access(url)) as transport,
+            transport.stream(Request("GET", "/")) as stream,
+        ):
+            chunks = [chunk async for chunk in stream.chunks()]
+        assert b"".join(chunks).split() == [b"%d" % number for number in range(50)]
+        assert len(chunks) < 10
+
     async def test_a_stream_is_handed_over_while_it_arrives(self) -> None:
         go_on = asyncio.Event()
 
