@@ -103,6 +103,7 @@ class TestTheSecret:
     def test_it_is_named_like_the_cluster_and_holds_32_bytes(self) -> None:
         """raycluster EX-37."""
         made = auth.secret(authenticated(), RANDOM)
+        assert (made["apiVersion"], made["kind"], made["type"]) == ("v1", "Secret", "Opaque")
         assert made["metadata"]["name"] == "rc"
         assert made["metadata"]["labels"] == {"ray.io/cluster": "rc"}
         assert base64.b64decode(made["stringData"]["auth_token"]) == RANDOM

@@ -134,12 +134,19 @@ class TestItsAccount:
         assert binding["subjects"][0]["name"] == cut
 
     def test_it_may_read_pods_and_patch_its_cluster(self) -> None:
-        rules = {rule["resources"][0]: rule["verbs"] for rule in autoscaler.role(scaling())["rules"]}
-        assert rules == {
-            "pods": ["get", "list", "watch", "patch"],
-            "pods/resize": ["patch"],
-            "rayclusters": ["get", "patch"],
-        }
+        role = autoscaler.role(scaling())
+        assert (role["apiVersion"], role["kind"]) == ("rbac.authorization.k8s.io/v1", "Role")
+        assert role["rules"] == [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
+            {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
+            {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
+        ]
+
+    def test_its_rights_are_bound_to_it(self) -> None:
+        binding = autoscaler.role_binding(scaling())
+        assert (binding["apiVersion"], binding["kind"]) == ("rbac.authorization.k8s.io/v1", "RoleBinding")
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "rc", "namespace": "default"}]
+        assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "rc"}
 
 
 def test_the_cluster_is_not_changed_by_building() -> None:

@@ -165,6 +165,15 @@ class TestRocksDb:
         assert redis(built) == {}
         assert "ray.io/external-storage-namespace" not in built["metadata"]["annotations"]
 
+    def test_beside_the_volumes_of_the_user(self) -> None:
+        given = template(
+            "ray-head", pod={"volumes": [{"name": "mine"}]}, volumeMounts=[{"name": "mine", "mountPath": "/mine"}]
+        )
+        built = head(cluster(gcsFaultToleranceOptions={"backend": "rocksdb"}, head={"template": given}))
+        names = ["mine", "gcs-storage", "shared-mem"]
+        assert [each["name"] for each in built["spec"]["volumes"]] == names
+        assert [each["name"] for each in built["spec"]["containers"][0]["volumeMounts"]] == names
+
     def test_on_a_claim_of_the_user_if_there_is_one(self) -> None:
         built = head(self.embedded(claimName="mine", subPath="ray"))
         mount = {"name": "gcs-storage", "mountPath": "/data/gcs", "subPath": "ray"}

@@ -26,6 +26,7 @@ class TestAnIngress:
     def test_it_leads_every_path_to_the_dashboard(self) -> None:
         made = built()
         backend = {"service": {"name": "rc-head-svc", "port": {"number": 8265}}}
+        assert (made["apiVersion"], made["kind"]) == ("networking.k8s.io/v1", "Ingress")
         assert made["spec"] == {
             "rules": [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]
         }
@@ -56,8 +57,12 @@ class TestARoute:
     def test_it_leads_to_the_dashboard(self) -> None:
         rc = cluster(metadata={"annotations": {"kubernetes.io/ingress.class": "nginx"}})
         made = ingress.route(rc)
-        assert made["spec"]["to"] == {"kind": "Service", "name": "rc-head-svc", "weight": 100}
-        assert made["spec"]["port"] == {"targetPort": 8265}
+        assert (made["apiVersion"], made["kind"]) == ("route.openshift.io/v1", "Route")
+        assert made["spec"] == {
+            "to": {"kind": "Service", "name": "rc-head-svc", "weight": 100},
+            "port": {"targetPort": 8265},
+            "wildcardPolicy": "None",
+        }
         assert made["metadata"]["annotations"] == {"kubernetes.io/ingress.class": "nginx"}
 
     def test_its_name_is_cut_at_its_end_by_the_length_of_the_namespace(self) -> None:

@@ -48,9 +48,17 @@ class TestGenerated:
         ]
         assert {each["appProtocol"] for each in service["spec"]["ports"]} == {"tcp"}
 
-    def test_it_belongs_to_the_cluster(self) -> None:
-        (owner,) = built()["metadata"]["ownerReferences"]
-        assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("RayCluster", "rc", "u-1", True)
+    def test_it_belongs_to_the_cluster_as_the_others_do(self) -> None:
+        for service in (built(), services.headless(cluster()), services.serve(cluster())):
+            (owner,) = service["metadata"]["ownerReferences"]
+            assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == (
+                "RayCluster",
+                "rc",
+                "u-1",
+                True,
+            )
+            assert (service["apiVersion"], service["kind"]) == ("v1", "Service")
+            assert service["metadata"]["namespace"] == "default"
 
     def test_declared_ports_replace_the_usual_ones_but_metrics_stays(self) -> None:
         """raycluster EX-38."""

@@ -63,15 +63,31 @@ def plan(rc: RayCluster, found: list[NetworkPolicy] | None = None, *failures: Fa
 class TestWhatIsAllowed:
     def test_a_closed_cluster_talks_to_itself(self) -> None:
         """raycluster EX-91."""
-        head = made(closed())["rc-head"]
-        assert (len(head["ingress"]), len(head["egress"])) == (1, 1)
-        assert head["policyTypes"] == ["Ingress", "Egress"]
+        each_other = [{"podSelector": {"matchLabels": {"ray.io/cluster": "rc"}}}]
+        assert made(closed())["rc-head"] == {
+            "podSelector": {"matchLabels": {"ray.io/cluster": "rc", "ray.io/node-type": "head"}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": each_other}],
+            "egress": [{"to": each_other}],
+        }
+
+    def test_of_workers_each_group_has_its_own(self) -> None:
+        both = closed(groups=[group("a"), group("b")])
+        assert [each["metadata"]["labels"]["ray.io/group"] for each in policies(both)] == ["headgroup", "a", "b"]
+        assert {each["kind"] for each in policies(both)} == {"NetworkPolicy"}
+        chosen = {"ray.io/cluster": "rc", "ray.io/node-type": "worker", "ray.io/group": "b"}
+        assert made(both)["rc-workers-b"]["podSelector"] == {"matchLabels": chosen}
 
     def test_a_submitter_reaches_the_dashboard(self) -> None:
         """raycluster EX-91."""
         head = made(of_job("K8sJobMode"))["rc-head"]
-        assert len(head["ingress"]) == 2
-        assert head["ingress"][1]["ports"] == [{"protocol": "TCP", "port": 8265}]
+        submitter = {"ray.io/originated-from-cr-name": "j", "ray.io/originated-from-crd": "RayJob"}
+        assert head["ingress"][1:] == [
+            {
+                "from": [{"podSelector": {"matchLabels": submitter}}],
+                "ports": [{"protocol": "TCP", "port": 8265}],
+            }
+        ]
         assert len(made(of_job("SidecarMode"))["rc-head"]["ingress"]) == 1
 
     def test_rules_of_a_group_replace_those_of_all_workers(self) -> None:
