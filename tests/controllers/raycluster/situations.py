@@ -145,18 +145,7 @@ def deletes(found: Plan) -> list[str]:
 
 def after(situation: Seen, done: Plan, now: float = NOW) -> Seen:
     """The situation when a plan has been carried out; removed Pods are leaving, new ones Pending."""
-    gone = {each.uid for each in done.actions if isinstance(each, Delete)}
-    noted = {each.uid: each.patch for each in done.actions if isinstance(each, Patch)}
-    pods = [
-        with_metadata(each, deletion_timestamp=timestamp(now))
-        if each.metadata.uid in gone
-        else with_metadata(
-            each, annotations=each.metadata.annotations | noted[each.metadata.uid]["metadata"]["annotations"]
-        )
-        if each.metadata.uid in noted
-        else each
-        for each in situation.pods
-    ]
+    pods = [_afterwards(each, done, now) for each in situation.pods]
     head_service = situation.head_service
     children = dict(situation.children)
     for each in done.actions:
@@ -176,6 +165,18 @@ def after(situation: Seen, done: Plan, now: float = NOW) -> Seen:
         head_service=head_service,
         children=children,
     )
+
+
+def _afterwards(pod: Pod, done: Plan, now: float) -> Pod:
+    """A Pod when a plan has been carried out."""
+    for action in done.actions:
+        if isinstance(action, Delete) and action.uid == pod.metadata.uid:
+            return with_metadata(pod, deletion_timestamp=timestamp(now))
+        if isinstance(action, Patch) and action.uid == pod.metadata.uid:
+            return with_metadata(
+                pod, annotations=pod.metadata.annotations | action.patch["metadata"].get("annotations", {})
+            )
+    return pod
 
 
 def with_metadata(pod: Pod, **fields: Any) -> Pod:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,13 +48,7 @@ def tpus(replicas: int | None, hosts: int = 2, *, named: tuple[str, ...] = (), *
 
 def host(replica: str, index: int, number: int, **fields: Any) -> Pod:
     """One host of a replica, named `replica-number`."""
-    made = pod(f"{replica}-{number}", group="tpu", index=index, **fields)
-    labels = {
-        **made.metadata.labels,
-        "ray.io/worker-group-replica-name": replica,
-        "ray.io/replica-host-index": str(number),
-    }
-    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, labels=labels))
+    return pod(f"{replica}-{number}", group="tpu", index=index, replica=replica, host=number, **fields)
 
 
 def replica(name: str, index: int, hosts: int = 2, **fields: Any) -> list[Pod]:
@@ -113,6 +106,10 @@ class TestGrowing:
         found = plan(situation(tpus(1, 3), begun))
         assert places(found) == [("0", "tpu-a", "0"), ("0", "tpu-a", "2")]
         assert deletes(found) == []
+
+    def test_a_pod_that_does_not_tell_which_host_it_is_counts_as_one(self) -> None:
+        nameless = pod("p", group="tpu", phase="Pending", ready=False, replica="tpu-a", index=0)
+        assert places(plan(situation(tpus(1), nameless))) == [("0", "tpu-a", "0")]
 
 
 class TestALostHost:
@@ -178,6 +175,12 @@ class TestShrinking:
         found = plan(situation(tpus(1), *replica("a", 0), begun))
         assert deletes(found) == ["b-0"]
         assert places(found) == []
+
+    def test_with_the_autoscaler_what_is_too_much_is_not_completed(self) -> None:
+        rc = tpus(0, enableInTreeAutoscaling=True)
+        found = plan(situation_with_rights(rc, host("tpu-a", 0, 0, phase="Pending", ready=False)))
+        assert places(found) == []
+        assert deletes(found) == []
 
 
 class TestPodsWithoutAReplicasName:

@@ -61,30 +61,32 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
     creates: list[Create] = []
     kept: list[Replica] = []
     waits: list[float] = []
-    makers = _Maker(seen, group, options)
     for replica in _replicas(seen.of_group(group.group_name), size):
         why, wait = _trouble(replica, size, named, options, now)
         if wait is not None:
             waits.append(wait)
         if why is not None:
             deletes += [delete(pod, scope(group.group_name), why) for pod in replica.pods]
-            continue
-        kept.append(replica)
-        if len(replica.pods) < size:
-            creates += makers.complete(replica, f"replica {replica.name} has {len(replica.pods)} of {size} hosts")
+        else:
+            kept.append(replica)
 
     desired = desired_pods(group) // size
     missing = desired - len(kept)
     most = max(options.batch // size, 1)
     counts = f"worker group {group.group_name} has {len(kept)}"
+    makers = _Maker(seen, group, options)
+    if missing < 0 and may_choose_victims(seen, options):
+        why = f"{counts} replicas and shall have {desired}"
+        victims = _least_useful(kept, min(-missing, most))
+        deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for each in victims for pod in each.pods]
+        kept = [replica for replica in kept if replica not in victims]
+    incomplete = [replica for replica in kept if len(replica.pods) < size]
+    whole = len(kept) - len(incomplete)
+    for replica in incomplete[: max(desired - whole, 0)]:
+        creates += makers.complete(replica, f"replica {replica.name} has {len(replica.pods)} of {size} hosts")
     if missing > 0:
         why = f"{counts} of {desired} replicas"
         creates += makers.replicas(min(missing, most), {replica.index for replica in kept}, why)
-    elif missing < 0 and may_choose_victims(seen, options):
-        why = f"{counts} replicas and shall have {desired}"
-        for replica in _least_useful(kept, min(-missing, most)):
-            deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for pod in replica.pods]
-            creates = [create for create in creates if not makers.belongs(create, replica)]
     return Scaling(tuple(deletes), tuple(creates), min(waits, default=None))
 
 
@@ -175,7 +177,6 @@ class _Maker:
         self._replica_names = {
             pod.metadata.labels.get(labels.REPLICA_NAME, "") for pod in seen.of_group(group.group_name)
         }
-        self._names: dict[str, str] = {}
 
     def replicas(self, count: int, used: set[int], why: str) -> Iterator[Create]:
         """New replicas under the lowest indices that are free."""
@@ -192,20 +193,15 @@ class _Maker:
     def complete(self, replica: Replica, why: str) -> Iterator[Create]:
         """The hosts that a replica lacks."""
         present = {label_number(pod, labels.HOST_INDEX) for pod in replica.pods}
-        for host in range(hosts(self._group)):
-            if host not in present:
-                yield self._host(replica.name, replica.index, host, why)
-
-    def belongs(self, create: Create, replica: Replica) -> bool:
-        """Whether a Pod that is to be made would be part of a replica."""
-        return self._names[create.name] == replica.name
+        absent = [host for host in range(hosts(self._group)) if host not in present]
+        for host in absent[: hosts(self._group) - len(replica.pods)]:
+            yield self._host(replica.name, replica.index, host, why)
 
     def _host(self, replica: str, index: int, host: int, why: str) -> Create:
         template = self._blueprint.worker(self._group, self._options.build)
         prefix = names.worker_generate_name(self._cluster, self._group)
         name = names.unused(prefix, f"{self._seed}/{replica}/{host}", self._taken)
         self._taken.add(name)
-        self._names[name] = replica
         return Create(
             resource=PODS,
             namespace=self._cluster.namespace,
