@@ -9,11 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuberay.build import labels
+from kuberay.build.revision import revision
 from kuberay.controllers.plan import Create, Delete
 from kuberay.controllers.raycluster import scaling
 from kuberay.controllers.raycluster.health import beyond_repair
+from kuberay.kube.resources import PODS
 from tests.build.clusters import group
-from tests.controllers.raycluster.situations import after, cluster, grown_up, head, holding, plan, pod, seen, service
+from tests.controllers.raycluster.situations import (
+    OPTIONS,
+    after,
+    cluster,
+    grown_up,
+    head,
+    holding,
+    plan,
+    pod,
+    seen,
+    service,
+)
 
 if TYPE_CHECKING:
     from kuberay.api.core import Pod
@@ -22,19 +35,24 @@ if TYPE_CHECKING:
 
 GROUPS = ("a", "b", "gone")
 NAMES = [f"p{number}" for number in range(8)]
+REPLICAS = ("", "a-1", "a-2")
+HOSTS = 2
+"""Of a replica of group `a`, where it spans several."""
 
 numbers = st.integers(0, 6)
+_SELDOM = [False, False, False, True]
 
 
 @st.composite
-def groups(draw: st.DrawFn, name: str) -> dict[str, Any]:
+def groups(draw: st.DrawFn, name: str, *, is_autoscaling: bool) -> dict[str, Any]:
     low = draw(st.integers(0, 2))
     return group(
         name,
         replicas=draw(st.none() | numbers),
         minReplicas=low,
         maxReplicas=low + draw(st.integers(0, 5)),
-        suspend=draw(st.sampled_from([None, None, False, True])),
+        suspend=draw(st.sampled_from([None, None, False] if is_autoscaling else [None, None, False, True])),
+        numOfHosts=HOSTS if name == "a" and draw(st.booleans()) else 1,
         scaleStrategy={"workersToDelete": draw(st.lists(st.sampled_from([*NAMES, "rc-head"]), max_size=3))},
     )
 
@@ -48,7 +66,13 @@ def clusters(draw: st.DrawFn) -> RayCluster:
     held = draw(st.sampled_from([(), (), (), ("RayClusterSuspending",), ("RayClusterSuspended",)]))
     if held:
         fields["status"] = holding(*held)
-    return cluster(groups=[draw(groups(name)) for name in draw(st.sampled_from([["a"], ["a", "b"], []]))], **fields)
+    is_autoscaling = draw(st.sampled_from(_SELDOM))
+    if is_autoscaling:
+        fields["enableInTreeAutoscaling"] = True
+    if draw(st.sampled_from(_SELDOM)):
+        fields["upgradeStrategy"] = {"type": "Recreate"}
+    present = draw(st.sampled_from([["a"], ["a", "b"], []]))
+    return cluster(groups=[draw(groups(name, is_autoscaling=is_autoscaling)) for name in present], **fields)
 
 
 @st.composite
@@ -58,22 +82,34 @@ def pods(draw: st.DrawFn) -> Pod:
         group=draw(st.sampled_from(GROUPS)),
         phase=draw(st.sampled_from(["Pending", "Running", "Running", "Failed", "Succeeded", "Unknown", ""])),
         ready=draw(st.sampled_from([None, False, True])),
-        leaving=draw(st.booleans()),
+        leaving=draw(st.sampled_from(_SELDOM)),
         index=draw(st.none() | numbers),
+        replica=draw(st.sampled_from(REPLICAS)),
+        host=draw(st.sampled_from([None, 0, 1])),
         age=draw(st.sampled_from([1.0, 60.0, 3600.0])),
         policy=draw(st.sampled_from(["Always", "Never", "OnFailure"])),
-        ended=draw(st.booleans()),
+        ended=draw(st.sampled_from(_SELDOM)),
     )
 
 
 @st.composite
+def heads(draw: st.DrawFn, rc: RayCluster) -> list[Pod]:
+    """One, none, or by some accident two; made from this spec or another one, by this operator or another one."""
+    made_from = draw(st.sampled_from([None, revision(rc.spec), "SOMETHING-ELSE"]))
+    annotations = {}
+    if made_from is not None:
+        version = draw(st.sampled_from([OPTIONS.build.version, "v1.3.2"]))
+        annotations = {labels.RECREATE_HASH: made_from, labels.KUBERAY_VERSION: version}
+    phase = draw(st.sampled_from(["Pending", "Running", "Running", "Failed"]))
+    first = head(phase=phase, leaving=draw(st.sampled_from(_SELDOM)), annotations=annotations)
+    return draw(st.sampled_from([[], [first], [first], [first], [first, head("rc-head-2")]]))
+
+
+@st.composite
 def situations(draw: st.DrawFn) -> Seen:
+    rc = draw(clusters())
     found = draw(st.lists(pods(), max_size=8, unique_by=lambda each: each.name))
-    phases = st.sampled_from(["Pending", "Running", "Failed"])
-    heads = [head(phase=draw(phases), leaving=draw(st.booleans()))] if draw(st.booleans()) else []
-    if draw(st.integers(0, 9)) == 0:
-        heads.append(head("rc-head-2"))
-    return seen(draw(clusters()), *heads, *found, head_service=draw(st.sampled_from([None, service(), service()])))
+    return seen(rc, *draw(heads(rc)), *found, head_service=draw(st.sampled_from([None, service(), service()])))
 
 
 @given(situations())
@@ -115,30 +151,57 @@ def test_there_are_never_more_pods_than_wanted_beside_those_leaving(situation: S
 
 @given(situations())
 def test_a_healthy_pod_goes_only_for_one_of_the_reasons_there_are(situation: Seen) -> None:
-    spec = {one.group_name: one for one in situation.cluster.spec.worker_group_specs}
     by_uid = {each.metadata.uid: each for each in situation.pods}
     for action in plan(situation).actions:
-        if not isinstance(action, Delete):
-            continue
-        victim = by_uid[action.uid]
-        name = victim.metadata.labels[labels.GROUP]
-        one = spec.get(name)
-        live = [each for each in situation.of_group(name) if not each.is_leaving]
-        suspending = any(each.type == "RayClusterSuspending" for each in situation.cluster.status.conditions)
-        assert not victim.is_leaving
-        assert (
-            suspending
-            or beyond_repair(victim) is not None
-            or one is None
-            or bool(one.suspend)
-            or (one.scale_strategy is not None and victim.name in one.scale_strategy.workers_to_delete)
-            or len(live) > scaling.desired_pods(one)
-        )
+        if isinstance(action, Delete):
+            victim = by_uid[action.uid]
+            assert not victim.is_leaving
+            assert (
+                is_being_suspended(situation)
+                or is_outdated(situation)
+                or beyond_repair(victim) is not None
+                or (victim not in situation.heads and is_unwanted(situation, victim))
+            ), action
+
+
+def is_being_suspended(situation: Seen) -> bool:
+    return any(each.type == "RayClusterSuspending" for each in situation.cluster.status.conditions)
+
+
+def is_outdated(situation: Seen) -> bool:
+    """Whether the cluster wants to be recreated, and its head was made by us from another spec."""
+    spec = situation.cluster.spec
+    made = [each.metadata.annotations for each in situation.heads]
+    return (
+        spec.upgrade_strategy is not None
+        and bool(made)
+        and made[0].get(labels.RECREATE_HASH, "") not in ("", revision(spec))
+        and made[0].get(labels.KUBERAY_VERSION) == OPTIONS.build.version
+    )
+
+
+def is_unwanted(situation: Seen, worker: Pod) -> bool:
+    """Whether a worker's group has no use for it."""
+    name = worker.metadata.labels[labels.GROUP]
+    one = next((each for each in situation.cluster.spec.worker_group_specs if each.group_name == name), None)
+    if one is None or one.suspend:
+        return True
+    members = situation.of_group(name)
+    live = [each for each in members if not each.is_leaving]
+    named = scaling.named_workers(one)
+    is_surplus = len(live) > scaling.desired_pods(one) and not situation.cluster.spec.is_autoscaling
+    if scaling.hosts(one) == 1:
+        return is_surplus or worker.name in named
+    replica = worker.metadata.labels.get(labels.REPLICA_NAME, "")
+    mates = [each for each in live if each.metadata.labels.get(labels.REPLICA_NAME, "") == replica]
+    is_broken = any(each.is_leaving or beyond_repair(each) is not None for each in members if each in mates or replica)
+    is_incomplete = len(mates) % HOSTS != 0
+    return is_surplus or is_broken or is_incomplete or any(each.name in named for each in mates)
 
 
 @given(situations())
 def test_names_of_new_pods_are_new(situation: Seen) -> None:
-    made = [each.name for each in plan(situation).actions if isinstance(each, Create)]
+    made = [each.name for each in plan(situation).actions if isinstance(each, Create) and each.resource == PODS]
     assert len(set(made)) == len(made)
     assert not set(made) & {each.name for each in situation.pods}
 
