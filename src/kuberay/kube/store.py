@@ -37,6 +37,16 @@ class _Write(Generic[T]):
     deleted: bool
     beneath: T | None
 
+    def is_refuted_by(self, shown: T) -> bool:
+        """Whether the watch shows that a deleted object is leaving, or that another has come after it.
+
+        Not one that came before it under the same name: that one is gone, too, and the watch has yet to say so.
+        """
+        _, uid, resource_version, leaving = identity(shown)
+        if not self.deleted:
+            return False
+        return leaving if uid == self.uid else version_order(resource_version) > self.version
+
 
 class Store(Generic[T]):
     """The objects of one kind, by key and by index.
@@ -145,7 +155,7 @@ class Store(Generic[T]):
 
     def applied(self, obj: T) -> None:
         """An object was added or modified."""
-        key, uid, resource_version, leaving = identity(obj)
+        key, _, resource_version, _ = identity(obj)
         if self._is_late(resource_version):
             return
         write = self._writes.get(key)
@@ -153,7 +163,7 @@ class Store(Generic[T]):
             self._set(key, obj)
         else:
             write.beneath = obj
-            if write.deleted and (leaving or uid != write.uid):
+            if write.is_refuted_by(obj):
                 self._confirm(key)
         self._pass(resource_version)
 
@@ -196,8 +206,8 @@ class Store(Generic[T]):
         for key, write in list(self._writes.items()):
             if key not in kept:
                 write.beneath = arrived.get(key)
-            beneath = None if write.beneath is None else identity(write.beneath)
-            if write.deleted and (beneath is None or beneath.uid != write.uid or beneath.leaving):
+            is_gone = write.deleted and write.beneath is None and write.version <= version_order(resource_version)
+            if is_gone or (write.beneath is not None and write.is_refuted_by(write.beneath)):
                 self._confirm(key)
         self.resource_version = resource_version
         self._confirm_until(version_order(resource_version))
