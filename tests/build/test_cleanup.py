@@ -34,6 +34,7 @@ def pod_spec(made: Json) -> Json:
 class TestTheJob:
     def test_is_tried_once_and_not_for_long(self) -> None:
         made = job()
+        assert (made["apiVersion"], made["kind"]) == ("batch/v1", "Job")
         assert made["metadata"]["name"] == "rc-redis-cleanup"
         assert made["metadata"]["ownerReferences"][0]["uid"] == "u-1"
         assert made["spec"]["backoffLimit"] == 0
@@ -85,7 +86,7 @@ class TestTheJob:
 
 
 class TestTheProgram:
-    """raycluster EX-28. Run as the shell would, with a Ray that only says what it was asked."""
+    """raycluster EX-28: run as the container would, with a Ray that only says what it was asked."""
 
     def ask(self, folder: Path, *, answer: bool = True, **environment: str) -> tuple[int, Json]:
         package = folder / "ray" / "_private"
@@ -95,13 +96,24 @@ class TestTheProgram:
         (package / "gcs_utils.py").write_text(
             f"import json\ndef cleanup_redis_storage(**asked):\n    print(json.dumps(asked))\n    return {answer}\n"
         )
+        python = folder / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        (ray,) = pod_spec(job())["containers"]
         done = subprocess.run(
-            [sys.executable, "-c", cleanup.PROGRAM],
-            env={"PYTHONPATH": str(folder), "RAY_external_storage_namespace": "u-1", **environment},
+            [*ray["command"], *ray["args"]],
+            env={
+                "PATH": str(folder),
+                "PYTHONPATH": str(folder),
+                "RAY_external_storage_namespace": "u-1",
+                **environment,
+            },
             capture_output=True,
             check=False,
         )
-        return done.returncode, orjson.loads(done.stdout)
+        advice, asked = done.stdout.splitlines()
+        assert b"https://docs.ray.io/" in advice
+        return done.returncode, orjson.loads(asked)
 
     def test_takes_the_first_address_and_reads_it(self, tmp_path: Path) -> None:
         code, asked = self.ask(tmp_path, RAY_REDIS_ADDRESS="rediss://r1:6380,r2:6380")
