@@ -11,12 +11,14 @@ from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kuberay.api import cel
+from kuberay.api.expressions import RuleError, compile_rule
 from kuberay.api.model import kind_of
 from kuberay.api.problems import Problem, child, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kuberay.api.expressions import Rule
 
     Schema = dict[str, Any]
 
@@ -89,11 +91,21 @@ def problems(value: Any, schema: Schema, before: Any = None, path: str = "") -> 
     if value not in schema.get("enum", (value,)):
         yield Problem(path, f"must be one of {', '.join(map(repr, schema['enum']))}, got {shown(value)}")
     for entry in schema.get("x-kubernetes-validations", ()):
-        rule = cel.BY_RULE[entry["rule"]]
-        if rule.is_transition and before is None:
-            continue
-        if not rule.holds(value, before):
+        rule = _rule(entry["rule"])
+        if (before is not None or not rule.uses_old) and not _holds(rule, value, before):
             yield Problem(path, entry["message"])
+
+
+@cache
+def _rule(text: str) -> Rule:
+    return compile_rule(text)
+
+
+def _holds(rule: Rule, value: Any, before: Any) -> bool:
+    try:
+        return rule.holds(value, before)
+    except RuleError:
+        return False  # it asks for something that is of another type or not there
 
 
 def _expected(schema: Schema) -> str:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import orjson
 
+from kuberay.api.expressions import Rule, RuleError, compile_rule
 from kuberay.engine.apiserver import builtin_schemas, problems
-from kuberay.engine.apiserver.cel import Rule, RuleError, compile_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

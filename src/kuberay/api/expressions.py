@@ -1,5 +1,7 @@
 """Rules of `x-kubernetes-validations`: the part of CEL that comparisons of fields need.
 
+The embedded API server asks them when an object is written, offline checks when it is read: one rule, one reading.
+
 Literals, lists, field access, `[]`, `has()`, `size()`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `!`, `&&`, `||`,
 parentheses and the string tests `startsWith`, `endsWith`, `contains`, over `self` and `oldSelf`. A rule that needs
 more does not compile, and the CustomResourceDefinition that holds it is refused: a rule is never skipped.
@@ -92,7 +94,7 @@ class _Parser:
         while position < len(text):
             match = _TOKEN.match(text, position)
             if match is None:
-                raise RuleError(f"{text[position:].strip()[:20]!r} is not evaluated by this API server")
+                raise RuleError(f"{text[position:].strip()[:20]!r} is not evaluated here")
             tokens.append((str(match.lastgroup), match.group(str(match.lastgroup))))
             position = match.end()
         return tokens
@@ -115,7 +117,7 @@ class _Parser:
     def whole(self) -> Evaluate:
         evaluate = self._either()
         if self._at < len(self._tokens):
-            raise RuleError(f"{self._tokens[self._at][1]!r} is not evaluated by this API server")
+            raise RuleError(f"{self._tokens[self._at][1]!r} is not evaluated here")
         return evaluate
 
     def _either(self) -> Evaluate:
@@ -165,7 +167,7 @@ class _Parser:
             self._expect(")")
             return lambda scope: len(value(scope))
         if name not in _STRING_TESTS:
-            raise RuleError(f"the function {name}() is not evaluated by this API server")
+            raise RuleError(f"the function {name}() is not evaluated here")
         argument = self._either()
         self._expect(")")
         return _compare(_STRING_TESTS[name], value, argument, self._text)
@@ -195,7 +197,7 @@ class _Parser:
             return inner
         if token == "[":
             return self._list()
-        raise RuleError(f"{token!r} is not evaluated by this API server")
+        raise RuleError(f"{token!r} is not evaluated here")
 
     def _list(self) -> Evaluate:
         items: list[Evaluate] = []
@@ -225,7 +227,7 @@ class _Parser:
                 value = self._either()
                 self._expect(")")
                 return lambda scope: len(value(scope))
-        raise RuleError(f"{name!r} is not evaluated by this API server")
+        raise RuleError(f"{name!r} is not evaluated here")
 
 
 class _Absent(RuleError):
