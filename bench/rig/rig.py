@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ACCOUNT = "measured-operator"
+_AS_IN_THE_IMAGE = """\
+import sys
+sys.modules["rich"] = None
+from kuberay.cli import main
+main(prog_name="kuberay")
+"""
+"""The operator without a package that only developers have, and that structlog would load for colours."""
 _POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
 _IN_FLIGHT = 16
 _BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
@@ -74,7 +81,7 @@ class Candidate:
     @staticmethod
     def all() -> list[Candidate]:
         """Ours, and the Go operator as it comes and tuned if `KUBERAY_GO_OPERATOR` names it."""
-        ours = Candidate("ours", (sys.executable, "-m", "kuberay.cli", "operator"))
+        ours = Candidate("ours", (sys.executable, "-c", _AS_IN_THE_IMAGE, "operator"))
         go = os.environ.get("KUBERAY_GO_OPERATOR")
         if not go:
             return [ours]
