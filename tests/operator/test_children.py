@@ -189,6 +189,42 @@ class TestAServiceForServe:
         await world.is_replaced(SERVICES, "rc-serve-svc", old or "")
 
 
+class TestAHeadServiceOfAnOlderSpec:
+    async def test_it_follows_in_place_and_keeps_its_address_and_node_ports(self, world: World) -> None:
+        await world.apply(head={"template": template("ray-head"), "serviceType": "NodePort"})
+        await world.ready(1)
+        before = await get(world, SERVICES, "rc-head-svc")
+        extra = {"name": "debug", "port": 5678}
+        service = {"metadata": {"labels": {"team": "a"}}, "spec": {"ports": [extra], "sessionAffinity": "ClientIP"}}
+        head = {"serviceType": "LoadBalancer", "headService": service}
+        await world.patch({"spec": {"headGroupSpec": head, "headServiceAnnotations": {"a": "b"}}})
+        await world.has_event("UpdatedService")
+        after = await get(world, SERVICES, "rc-head-svc")
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after["metadata"]["annotations"]["a"] == "b"
+        assert after["metadata"]["labels"]["team"] == "a"
+        assert after["spec"]["clusterIP"] == before["spec"]["clusterIP"]
+        assert (after["spec"]["type"], after["spec"]["sessionAffinity"]) == ("LoadBalancer", "ClientIP")
+        ports = {each["name"]: each["nodePort"] for each in after["spec"]["ports"]}
+        assert ports.items() > {each["name"]: each["nodePort"] for each in before["spec"]["ports"]}.items()
+        assert ports["debug"]
+
+    async def test_an_address_that_it_cannot_get_is_told_until_it_is_made_anew(self, world: World) -> None:
+        await world.apply()
+        await world.ready(1)
+        old = await world.uid(SERVICES, "rc-head-svc")
+        await world.patch({"spec": {"headGroupSpec": {"serviceType": "NodePort"}}})
+        assert "spec.headGroupSpec.serviceType" in (await world.condition("SpecChangesPending")).message
+        await world.delete(SERVICES, "rc-head-svc")
+        await world.is_replaced(SERVICES, "rc-head-svc", old or "")
+        assert (await get(world, SERVICES, "rc-head-svc"))["spec"]["type"] == "NodePort"
+
+        async def is_told_no_more() -> bool:
+            return "SpecChangesPending" not in [each.type for each in (await world.cluster()).status.conditions]
+
+        await world.becomes(is_told_no_more)
+
+
 async def test_a_cluster_that_goes_takes_all_of_it_with_it(world: World) -> None:
     await world.apply(
         enableInTreeAutoscaling=True,

@@ -61,6 +61,8 @@ async def everything(world: World) -> None:
         await world.ready(1, name)
     await adopt_head(world, "adopted")
     await world.patch({"spec": {"headGroupSpec": {"ingressOptions": {"host": "a.example"}}}}, "all")
+    await world.patch({"spec": {"headServiceAnnotations": {"a": "b"}}}, "all")
+    await world.has_event("UpdatedService")
     claim["gcsFaultToleranceOptions"]["storage"] = {"deletionPolicy": "Retain"}
     await world.patch({"spec": claim}, "disk")
     for _ in range(2):  # the second time, an event is repeated

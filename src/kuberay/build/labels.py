@@ -34,7 +34,7 @@ OVERWRITE_CONTAINER_CMD = "ray.io/overwrite-container-cmd"
 RECREATE_HASH = "ray.io/upgrade-strategy-recreate-hash"
 KUBERAY_VERSION = "ray.io/kuberay-version"
 MADE_FROM = "ray.io/made-from"
-"""On Pods: checksums of the fields that they were made from, see `kuberay.build.origin`."""
+"""On Pods and Services: checksums of the fields that they were made from, see `kuberay.build.origin`."""
 DISABLE_PROVISIONED_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 
 APPLICATION = "kuberay"

@@ -1,7 +1,8 @@
-"""What a Pod was made from, field by field: so that a user can be told which changes of a spec wait for new Pods.
+"""What a Pod or Service was made from, field by field: so that a user can be told which changes of a spec wait for new
+Pods, and a Service can follow the spec that it was made from.
 
-Only fields that end up in Pods count. Replicas, Ingress, network policy and what the autoscaler reads by itself take
-effect at once; tolerations and scheduling gates belong to those who place Pods.
+Of Pods, only fields that end up in them count. Replicas, Ingress, network policy and what the autoscaler reads by
+itself take effect at once; tolerations and scheduling gates belong to those who place Pods.
 
 It is written on every Pod, so it is kept short: `v2:h.rayStartParams=5Sx0,h.c[0].image=Yk1-,rayVersion=b2Jl`. Pods
 made before that have a JSON object of the same checksums, and can be read as well.
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from kuberay.api.templates import mapping, ray_container
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from kuberay.api.v1 import RayClusterSpec, WorkerGroupSpec
 
@@ -36,6 +39,15 @@ _AT_ONCE = frozenset(
 _READ_BY_THE_AUTOSCALER = frozenset({"idleTimeoutSeconds", "upscalingMode"})
 _IN_PODS = ("labels", "numOfHosts", "rayStartParams", "resources")
 _PLACEMENT = frozenset({"schedulingGates", "tolerations"})
+
+SERVICE_ANNOTATIONS = "headServiceAnnotations."
+SERVICE_TYPE = "headGroupSpec.serviceType"
+HEAD_LABELS = "headGroupSpec.labels"
+TEMPLATE_LABELS = "headGroupSpec.template.metadata.labels"
+CONTAINER_PORTS = "headGroupSpec.template.spec.containers[0].ports"
+HEAD_SERVICE_LABELS = "headGroupSpec.headService.metadata.labels."
+HEAD_SERVICE_ANNOTATIONS = "headGroupSpec.headService.metadata.annotations."
+HEAD_SERVICE_SPEC = "headGroupSpec.headService.spec."
 
 _VERSION = "v2:"
 _WORDS = {
@@ -65,14 +77,49 @@ def of_worker(group: WorkerGroupSpec) -> str:
     return _written(dict(_group(group.to_dict())))
 
 
+def of_head_service(spec: RayClusterSpec) -> str:
+    """What a head Service is made from."""
+    group = spec.head_group_spec
+    given = group.head_service or {}
+    metadata = mapping(given, "metadata")
+    fields: Json = {}
+    for path, parts in (
+        (SERVICE_ANNOTATIONS, spec.head_service_annotations),
+        (HEAD_SERVICE_ANNOTATIONS, mapping(metadata, "annotations")),
+        (HEAD_SERVICE_LABELS, mapping(metadata, "labels")),
+        (HEAD_SERVICE_SPEC, mapping(given, "spec")),
+    ):
+        fields |= {f"{path}{key}": value for key, value in parts.items()}
+    fields[HEAD_LABELS] = group.labels
+    fields[TEMPLATE_LABELS] = mapping(mapping(group.template, "metadata"), "labels")
+    return _written({**fields, **_exposure(spec)})
+
+
+def of_serve_service(spec: RayClusterSpec) -> str:
+    """What a Service for Serve is made from."""
+    return _written(_exposure(spec))
+
+
 def changed(before: str, after: str) -> list[str]:
     """The paths at which two of them differ, in order. One that cannot be read tells nothing."""
     if before == after:
         return []
     old, new = _read(before), _read(after)
-    if not old or not new:
+    if old is None or new is None:
         return []
     return sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+
+
+def with_some(before: str, after: str, paths: Collection[str]) -> str:
+    """The one of something that was changed at some paths only."""
+    old, new = _read(before) or {}, _read(after) or {}
+    kept = {path: checksum for path, checksum in old.items() if path not in paths}
+    return _joined({**kept, **{path: checksum for path, checksum in new.items() if path in paths}})
+
+
+def _exposure(spec: RayClusterSpec) -> Json:
+    group = spec.head_group_spec
+    return {SERVICE_TYPE: group.service_type, CONTAINER_PORTS: ray_container(group.template).get("ports")}
 
 
 def _group(group: Json) -> Iterator[tuple[str, Any]]:
@@ -94,15 +141,20 @@ def _group(group: Json) -> Iterator[tuple[str, Any]]:
 
 def _written(fields: Json) -> str:
     """Each path with a checksum of what stands there; values themselves may be secret."""
-    sums = (
-        f"{_shortened(path)}={_checksum(zlib.crc32(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)))}"
-        for path, value in sorted(fields.items())
-        if value not in (None, {}, [])
+    return _joined(
+        {
+            path: _checksum(zlib.crc32(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)))
+            for path, value in fields.items()
+            if value not in (None, {}, [])
+        }
     )
-    return _VERSION + ",".join(sums)
 
 
-def _read(text: str) -> dict[str, str]:
+def _joined(sums: dict[str, str]) -> str:
+    return _VERSION + ",".join(f"{_shortened(path)}={checksum}" for path, checksum in sorted(sums.items()))
+
+
+def _read(text: str) -> dict[str, str] | None:
     if text.startswith(_VERSION):
         sums = (each.rpartition("=") for each in text.removeprefix(_VERSION).split(",") if each)
         return {_lengthened(path): checksum for path, _, checksum in sums}
@@ -110,7 +162,7 @@ def _read(text: str) -> dict[str, str]:
         found = orjson.loads(text)
         return {path: _checksum(int(checksum, 16)) for path, checksum in found.items()}
     except (AttributeError, OverflowError, TypeError, ValueError):
-        return {}
+        return None
 
 
 def _checksum(crc: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kuberay.api import templates
-from kuberay.build import labels, names
+from kuberay.build import labels, names, origin
 from kuberay.build.ownership import owner_reference
 
 if TYPE_CHECKING:
@@ -42,9 +42,11 @@ def head(cluster: RayCluster, options: BuildOptions) -> Json:
         "labels": {**(given_metadata.get("labels") or {}), **own_labels},
         "ownerReferences": [owner_reference(cluster)],
     }
-    annotations = {**(given_metadata.get("annotations") or {}), **cluster.spec.head_service_annotations}
-    if annotations:
-        metadata["annotations"] = annotations
+    metadata["annotations"] = {
+        **(given_metadata.get("annotations") or {}),
+        **cluster.spec.head_service_annotations,
+        labels.MADE_FROM: origin.of_head_service(cluster.spec),
+    }
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
@@ -99,6 +101,7 @@ def serve(cluster: RayCluster) -> Json:
                 labels.ORIGINATED_FROM_CRD: "RayCluster",
                 labels.SERVE: f"{cluster.name}-serve",
             },
+            "annotations": {labels.MADE_FROM: origin.of_serve_service(cluster.spec)},
             "ownerReferences": [owner_reference(cluster)],
         },
         "spec": spec,

@@ -34,7 +34,12 @@ USED = (
     Right("ray.io", "rayclusters", (*_FOLLOW, "get", "patch"), "what is asked for; finalizers"),
     Right("ray.io", "rayclusters/status", ("patch",), "how it is doing"),
     Right(_CORE, "pods", (*_FOLLOW, *_MAKE, "patch", "delete"), "heads and workers"),
-    Right(_CORE, "services", (*_FOLLOW, *_MAKE), "the way to heads, to workers that share a replica, and to Serve"),
+    Right(
+        _CORE,
+        "services",
+        (*_FOLLOW, *_MAKE, "patch"),
+        "the way to heads, to workers that share a replica, and to Serve",
+    ),
     Right(_CORE, "serviceaccounts", (*_FOLLOW, *_MAKE), "the account of Ray's autoscaler"),
     Right(_RBAC, "roles", (*_FOLLOW, *_MAKE), "its rights"),
     Right(_RBAC, "rolebindings", (*_FOLLOW, *_MAKE), "its rights"),

@@ -62,8 +62,8 @@ ACCEPTED = (
     ),
     Accepted(_HEAD + r"metadata\.annotations\.ray\.io/kuberay-version", "our version", "name our version"),
     Accepted(
-        r"Pod \S+ metadata\.annotations(\.ray\.io/made-from)?",
-        "Pods tell what they were made from, so that a user can be told which changes wait for new ones",
+        r"(Pod|Service) \S+ metadata\.annotations(\.ray\.io/made-from)?",
+        "Pods and Services tell what they were made from, so that changes of the spec can be followed or told",
         "annotation `ray.io/made-from`",
         when=lambda each, _: each.golden is None and (isinstance(each.ours, str) or set(each.ours) == {MADE_FROM}),
     ),

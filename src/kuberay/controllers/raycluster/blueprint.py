@@ -33,11 +33,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """What the Pods of a cluster would be made from now, see `kuberay.build.origin`."""
+    """What the Pods and Services of a cluster would be made from now, see `kuberay.build.origin`."""
 
     head: str
     workers: tuple[str, ...]
     """In the order of the groups."""
+    head_service: str
+    serve_service: str
 
 
 class Blueprint:
@@ -86,9 +88,14 @@ class Blueprint:
 
     @cached_property
     def origins(self) -> Origins:
-        """What Pods would be made from now."""
+        """What Pods and Services would be made from now."""
         spec = self._cluster.spec
-        return Origins(origin.of_head(spec), tuple(map(origin.of_worker, spec.worker_group_specs)))
+        return Origins(
+            origin.of_head(spec),
+            tuple(map(origin.of_worker, spec.worker_group_specs)),
+            origin.of_head_service(spec),
+            origin.of_serve_service(spec),
+        )
 
     @cached_property
     def revision(self) -> str:

@@ -47,6 +47,7 @@ ACCOUNT_SCOPE = "service account"
 ROLE_SCOPE = "role"
 BINDING_SCOPE = "role binding"
 SECRET_SCOPE = "secret"
+SERVE_SCOPE = "serve service"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,7 @@ def wanted(cluster: RayCluster, options: ControllerOptions, entropy: bytes) -> I
             name=names.serve_service(cluster),
             build=partial(services.serve, cluster),
             subject=SERVE_SERVICE,
-            scope="serve service",
+            scope=SERVE_SCOPE,
         )
 
 

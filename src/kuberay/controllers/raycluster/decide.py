@@ -17,7 +17,7 @@ from kuberay.api.validate.raycluster import status_problems
 from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
 from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
-from kuberay.controllers.raycluster import children, deletion, scale, scaling, storage, upgrade
+from kuberay.controllers.raycluster import children, deletion, following, scale, scaling, storage, upgrade
 from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
 from kuberay.controllers.raycluster.lost import lost
 from kuberay.controllers.raycluster.status import (
@@ -261,6 +261,13 @@ class _Draft:
             self._deletes.append(_delete(pod, ANY_POD, SUSPEND_SCOPE, "the cluster is being suspended"))
 
     def _add_service(self) -> None:
+        scopes = {
+            names.head_service(self._cluster): SERVICE_SCOPE,
+            names.serve_service(self._cluster): children.SERVE_SCOPE,
+        }
+        for change in following.changes(self._seen, self._options, scopes):
+            if not self._is_held(change.scope):
+                self._service.append(change)
         if self._seen.head_service is not None or self._is_held(SERVICE_SCOPE):
             return
         service = services.head(self._cluster, self._options.build)

@@ -16,7 +16,7 @@ from kuberay.controllers.conditions import Conditions
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.merging import merge_patch_between
 from kuberay.controllers.plan import PatchStatus
-from kuberay.controllers.raycluster import resources, scaling, upgrade
+from kuberay.controllers.raycluster import following, resources, scaling, upgrade
 from kuberay.controllers.raycluster.health import is_running_and_ready
 from kuberay.controllers.raycluster.lost import waiting
 from kuberay.controllers.raycluster.trouble import Trouble, is_told_by, trouble, worth_telling
@@ -39,7 +39,7 @@ REDIS_CLEANUP = "RedisCleanup"
 """Of a cluster that is being deleted: whether what it has stored in Redis is being removed, or why not yet."""
 REPLICA_FAILURE = "ReplicaFailure"
 SPEC_PENDING = "SpecChangesPending"
-"""True while running Pods were made from an older spec, and keep it until they are replaced. Absent otherwise."""
+"""True while Pods or Services were made from an older spec, and keep it until they are replaced. Absent otherwise."""
 SUSPENDED = "RayClusterSuspended"
 SUSPENDING = "RayClusterSuspending"
 
@@ -159,9 +159,10 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
             message = "RayCluster Pods are being provisioned for first time"
             conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", message)
 
-    fields = upgrade.waiting_fields(seen)
-    if fields:
-        conditions.set(SPEC_PENDING, True, "PodsOfOlderSpec", _waiting_message(fields))
+    of_pods, of_services = upgrade.waiting_fields(seen), following.waiting_fields(seen)
+    if of_pods or of_services:
+        reason = "PodsOfOlderSpec" if of_pods else "ServiceOfOlderSpec"
+        conditions.set(SPEC_PENDING, True, reason, _waiting_message(of_pods, of_services))
     else:
         conditions.remove(SPEC_PENDING)
 
@@ -207,12 +208,17 @@ def _tells(seen: Seen, known: Condition, found: Trouble) -> bool:
     return known.reason == found.reason and timestamp(found.made_at) < (seen.cluster.status.last_update_time or "")
 
 
-def _waiting_message(paths: list[str]) -> str:
-    listed = ", ".join(paths[:_MOST_PATHS])
-    more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
-    return (
-        f"{listed}{more}: running Pods keep the old value until they are deleted, or upgradeStrategy.type is Recreate"
-    )
+def _waiting_message(of_pods: list[str], of_services: dict[str, list[str]]) -> str:
+    sentences = [
+        f"{', '.join(paths)}: Service {name} cannot change while it lives; delete it to have it made anew"
+        for name, paths in of_services.items()
+    ]
+    if of_pods:
+        listed = ", ".join(of_pods[:_MOST_PATHS])
+        more = f" and {len(of_pods) - _MOST_PATHS} more" if len(of_pods) > _MOST_PATHS else ""
+        pods = "running Pods keep the old value until they are deleted, or upgradeStrategy.type is Recreate"
+        sentences.insert(0, f"{listed}{more}: {pods}")
+    return ". ".join(sentences)
 
 
 # Which failure a status tells when there are several: the one that the others wait for.

@@ -1,0 +1,142 @@
+"""How the Services of a cluster follow its spec: in place where that can be done, or by telling which fields wait.
+
+Only Services that tell what they were made from follow. Those that another operator has made, or a user, are as they
+are. What leads to the head's ports and finds it by its labels goes by the running head, and changes when that does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kuberay.api.core import Service
+from kuberay.build import labels, names, origin, services
+from kuberay.controllers.plan import SERVE_SERVICE, SERVICE, Patch
+from kuberay.kube.resources import SERVICES
+
+if TYPE_CHECKING:
+    from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.plan import Subject
+    from kuberay.controllers.raycluster.observe import Seen
+
+Json = dict[str, Any]
+
+_TYPES = (origin.SERVICE_TYPE, f"{origin.HEAD_SERVICE_SPEC}type")
+_FOR_GOOD = (f"{origin.HEAD_SERVICE_SPEC}clusterIP", f"{origin.HEAD_SERVICE_SPEC}clusterIPs")
+_OF_THE_HEAD = (origin.HEAD_LABELS, "headGroupSpec.template.metadata", origin.CONTAINER_PORTS)
+_GO_BY_THE_HEAD = (*_OF_THE_HEAD, f"{origin.HEAD_SERVICE_SPEC}ports")
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """A Service and the spec that it shall follow."""
+
+    service: Service
+    before: str
+    after: str
+    """What it was made from, and what it would be made from now."""
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that have changed since."""
+        return origin.changed(self.before, self.after)
+
+
+def changes(seen: Seen, options: ControllerOptions, scopes: dict[str, str]) -> list[Patch]:
+    """What brings Services up to date, as far as they can be.
+
+    :param scopes: under which a refusal is kept, by the name of the Service.
+    """
+    found: list[Patch] = []
+    for followed in _followed(seen):
+        name = followed.service.name
+        fields = [field for field in followed.fields if field not in _waiting(seen, followed)]
+        if fields:
+            is_head = name == names.head_service(seen.cluster)
+            wanted = services.head(seen.cluster, options.build) if is_head else services.serve(seen.cluster)
+            subject = SERVICE if is_head else SERVE_SERVICE
+            found.append(_patch(followed, wanted, fields, subject, scopes[name]))
+    return found
+
+
+def waiting_fields(seen: Seen) -> dict[str, list[str]]:
+    """The fields that a Service cannot follow while it lives, by its name. Those of the head are told with the head."""
+    found = {each.service.name: [f"spec.{field}" for field in _unchangeable(each, seen)] for each in _followed(seen)}
+    return {name: fields for name, fields in found.items() if fields}
+
+
+def _followed(seen: Seen) -> list[_Followed]:
+    origins = seen.blueprint.origins
+    serve = seen.children.get((SERVICES, names.serve_service(seen.cluster)))
+    found: list[_Followed] = []
+    for service, after in ((seen.head_service, origins.head_service), (serve, origins.serve_service)):
+        if not isinstance(service, Service) or service.metadata.controller is None:
+            continue
+        before = service.metadata.annotations.get(labels.MADE_FROM, "")
+        if before not in ("", after) and service.metadata.controller.uid == seen.cluster.metadata.uid:
+            found.append(_Followed(service, before, after))
+    return found
+
+
+def _waiting(seen: Seen, followed: _Followed) -> list[str]:
+    """The changed fields that the Service does not follow now."""
+    held = _unchangeable(followed, seen)
+    if not _is_head_up_to_date(seen):
+        held += [field for field in followed.fields if field.startswith(_GO_BY_THE_HEAD)]
+    return held
+
+
+def _unchangeable(followed: _Followed, seen: Seen) -> list[str]:
+    """An address cannot be given to a Service that has none, nor another one to one that has."""
+    group = seen.cluster.spec.head_group_spec
+    given = ((group.head_service or {}).get("spec") or {}).get("type") or group.service_type
+    needs_address = followed.service.spec.cluster_ip == "None" and given not in (None, "", "ClusterIP")
+    return [field for field in followed.fields if field in _FOR_GOOD or (needs_address and field in _TYPES)]
+
+
+def _is_head_up_to_date(seen: Seen) -> bool:
+    """Whether the head that runs, if one does, has the labels and ports that the spec gives it, as far as one knows."""
+    wanted = seen.blueprint.origins.head
+    for head in seen.heads:
+        made_from = head.metadata.annotations.get(labels.MADE_FROM, "")
+        if not made_from or any(field.startswith(_OF_THE_HEAD) for field in origin.changed(made_from, wanted)):
+            return False
+    return True
+
+
+def _patch(followed: _Followed, wanted: Json, fields: list[str], subject: Subject, scope: str) -> Patch:
+    service = followed.service
+    annotations: Json = {labels.MADE_FROM: origin.with_some(followed.before, followed.after, fields)}
+    own_labels: Json = {}
+    spec: Json = {}
+    for field in fields:
+        if field.startswith((origin.SERVICE_ANNOTATIONS, origin.HEAD_SERVICE_ANNOTATIONS)):
+            key = field.removeprefix(origin.SERVICE_ANNOTATIONS).removeprefix(origin.HEAD_SERVICE_ANNOTATIONS)
+            annotations[key] = wanted["metadata"]["annotations"].get(key)
+        elif field.startswith(origin.HEAD_SERVICE_LABELS):
+            key = field.removeprefix(origin.HEAD_SERVICE_LABELS)
+            own_labels[key] = wanted["metadata"]["labels"].get(key)
+        else:
+            key = _SPEC.get(field, field.removeprefix(origin.HEAD_SERVICE_SPEC))
+            spec[key] = wanted["spec"].get(key)
+            if field == origin.TEMPLATE_LABELS:
+                own_labels |= wanted["metadata"]["labels"]
+    return Patch(
+        resource=SERVICES,
+        namespace=service.metadata.namespace,
+        name=service.name,
+        uid=service.metadata.uid,
+        patch={"metadata": {"annotations": annotations, "labels": own_labels}, "spec": spec},
+        subject=subject,
+        scope=scope,
+        why="changed in the spec: " + ", ".join(f"spec.{field}" for field in fields),
+    )
+
+
+_SPEC = {
+    origin.SERVICE_TYPE: "type",
+    origin.CONTAINER_PORTS: "ports",
+    origin.HEAD_LABELS: "selector",
+    origin.TEMPLATE_LABELS: "selector",
+}
+"""What a field of the cluster is in a Service."""
