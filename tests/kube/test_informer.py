@@ -361,6 +361,7 @@ class TestSayingWhatIsWrong:
                 refused(403, "Forbidden", 'User "x" cannot list'),
                 "not allowed to list pods in namespace n: the account needs the verb 'list' on it",
             ),
+            (refused(401, "Unauthorized"), "the server does not take our credentials; are they expired?"),
             (refused(404, "NotFound"), "is its CustomResourceDefinition installed?"),
             (BROKEN, "cannot list pods in namespace n: connection reset"),
             (refused(500, "InternalError", "etcd is ill"), "the server says 500 InternalError: etcd is ill"),

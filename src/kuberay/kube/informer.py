@@ -32,6 +32,7 @@ from kuberay.kube.errors import (
     NotFound,
     Timeout,
     TransportError,
+    Unauthorized,
     UnsupportedMediaType,
 )
 from kuberay.kube.identity import Key, identity, version_order
@@ -346,6 +347,8 @@ class Informer(Generic[T]):
         what = f"{verb} {self.resource.name} {self._where}"
         if isinstance(error, Forbidden):
             return f"not allowed to {what}: the account needs the verb {verb!r} on it; the server says: {error}"
+        if isinstance(error, Unauthorized):
+            return f"cannot {what}: the server does not take our credentials; are they expired? It says: {error}"
         if isinstance(error, NotFound):
             return f"cannot {what}: the server does not know this kind; is its CustomResourceDefinition installed?"
         if isinstance(error, ApiError):
