@@ -25,6 +25,8 @@ from tests.operator.world import OPTIONS, World, living, operating
 from tests.servers import BOTH, serving
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from kuberay.kube.client import Client
 
 Json = dict[str, Any]
@@ -55,6 +57,16 @@ REFUSED: dict[str, tuple[str, Json]] = {
     "a group without name": ("spec.workerGroupSpecs[0].groupName", {"workerGroupSpecs": [{"template": {}}]}),
 }
 """Changes of a valid spec that the CRD does not take, with the field that the server names."""
+
+FIXED: Json = {"managedBy": "ray.io/kuberay-operator", "gcsFaultToleranceOptions": {"backend": "redis"}}
+UNCHANGEABLE: dict[str, tuple[str, Json]] = {
+    "a manager that is chosen": ("spec.managedBy", {"managedBy": "kueue.x-k8s.io/multikueue"}),
+    "a store that is chosen": (
+        "spec.gcsFaultToleranceOptions.backend",
+        {"gcsFaultToleranceOptions": {"backend": "rocksdb"}},
+    ),
+}
+"""Changes of the spec above that the CRD does not take, with the field that the server names."""
 
 WARNED = AUTOSCALING | {
     "autoscalerOptions": {"version": "v1"},
@@ -89,7 +101,11 @@ async def play(client: Client, *, gates_closed: bool) -> Story:
     cases = [case for case in INVALID if case.gates_closed is gates_closed]
     names = {case.name or f"c-{index}": case for index, case in enumerate(cases)}
     async with living(client) as world:
-        refused = {label: await _refusal(world, change) for label, (_, change) in REFUSED.items()}
+        refused = {label: await _refusal(_create(world, "refused", change)) for label, (_, change) in REFUSED.items()}
+        await _create(world, "fixed", FIXED)
+        for label, (_, change) in UNCHANGEABLE.items():
+            refused[label] = await _refusal(world.patch({"spec": change}, "fixed"))
+        await world.delete(RAY_CLUSTERS, "fixed")
         for name, case in names.items():
             await world.apply(name, **case.spec)
             if case.status:
@@ -119,12 +135,12 @@ async def _create(world: World, name: str, change: Json) -> Json:
     return made
 
 
-async def _refusal(world: World, change: Json) -> str:
+async def _refusal(write: Awaitable[Any]) -> str:
     try:
-        await _create(world, "refused", change)
+        await write
     except Refused as error:
         return str(error)
-    raise AssertionError(f"the API server takes {change}")
+    return "taken"
 
 
 async def _has_warnings(world: World, names: set[str]) -> bool:
@@ -190,9 +206,9 @@ class TestOnAnApiServer:
         assert "spec.workerGroupSpecs[0].template.spec.restartPolicy" in warning["note"]
         assert "Blocked" not in warned.conditions
 
-    @pytest.mark.parametrize("label", REFUSED)
+    @pytest.mark.parametrize("label", REFUSED | UNCHANGEABLE)
     def test_what_the_crd_refuses_is_named_by_the_server(self, story: Story, label: str) -> None:
-        path, _ = REFUSED[label]
+        path, _ = (REFUSED | UNCHANGEABLE)[label]
         assert path in story.refused[label]
 
     def test_a_group_always_has_bounds(self, story: Story) -> None:
