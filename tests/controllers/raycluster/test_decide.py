@@ -464,6 +464,12 @@ class TestSuspending:
         found = plan(seen(workers(1, suspend=False, status=suspending), head(), pod("a")))
         assert deletes(found) == ["rc-head", "a"]
 
+    def test_a_pod_that_comes_late_to_a_suspended_cluster_goes(self) -> None:
+        """Somebody may have asked for it, and died, before the cluster was suspended."""
+        suspended = {"state": "suspended", **holding("RayClusterSuspended")}
+        assert deletes(plan(seen(workers(1, suspend=True, status=suspended), pod("a")))) == ["a"]
+        assert deletes(plan(seen(workers(1, suspend=False, status=suspended), pod("a")))) == []
+
     @pytest.mark.parametrize(("suspend", "resumes"), [(True, False), (None, False), (False, True)])
     def test_only_an_explicit_false_resumes(self, suspend: bool | None, resumes: bool) -> None:
         """raycluster EX-51."""

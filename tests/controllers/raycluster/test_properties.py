@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kuberay.build import labels
@@ -30,10 +30,10 @@ from tests.controllers.raycluster.situations import (
 
 if TYPE_CHECKING:
     from kuberay.api.core import Pod
-    from kuberay.api.v1 import RayCluster
+    from kuberay.api.v1 import RayCluster, WorkerGroupSpec
     from kuberay.controllers.raycluster.observe import Seen
 
-GROUPS = ("a", "b", "gone")
+GROUPS = ("a", "a", "b", "gone")
 NAMES = [f"p{number}" for number in range(8)]
 REPLICAS = ("", "a-1", "a-2")
 HOSTS = 2
@@ -60,16 +60,16 @@ def groups(draw: st.DrawFn, name: str, *, is_autoscaling: bool) -> dict[str, Any
 @st.composite
 def clusters(draw: st.DrawFn) -> RayCluster:
     fields: dict[str, Any] = {}
-    suspend = draw(st.sampled_from([None, None, None, False, True]))
+    suspend = draw(st.sampled_from([None, None, None, None, False, True]))
     if suspend is not None:
         fields["suspend"] = suspend
-    held = draw(st.sampled_from([(), (), (), ("RayClusterSuspending",), ("RayClusterSuspended",)]))
+    held = draw(st.sampled_from([(), (), (), (), (), ("RayClusterSuspending",), ("RayClusterSuspended",)]))
     if held:
         fields["status"] = holding(*held)
-    is_autoscaling = draw(st.sampled_from(_SELDOM))
+    is_autoscaling = draw(st.booleans())
     if is_autoscaling:
         fields["enableInTreeAutoscaling"] = True
-    if draw(st.sampled_from(_SELDOM)):
+    if draw(st.booleans()):
         fields["upgradeStrategy"] = {"type": "Recreate"}
     present = draw(st.sampled_from([["a"], ["a", "b"], []]))
     return cluster(groups=[draw(groups(name, is_autoscaling=is_autoscaling)) for name in present], **fields)
@@ -80,8 +80,8 @@ def pods(draw: st.DrawFn) -> Pod:
     return pod(
         draw(st.sampled_from(NAMES)),
         group=draw(st.sampled_from(GROUPS)),
-        phase=draw(st.sampled_from(["Pending", "Running", "Running", "Failed", "Succeeded", "Unknown", ""])),
-        ready=draw(st.sampled_from([None, False, True])),
+        phase=draw(st.sampled_from(["Running", "Running", "Running", "Pending", "Failed", "Succeeded", "Unknown", ""])),
+        ready=draw(st.sampled_from([True, True, False, None])),
         leaving=draw(st.sampled_from(_SELDOM)),
         index=draw(st.none() | numbers),
         replica=draw(st.sampled_from(REPLICAS)),
@@ -100,7 +100,7 @@ def heads(draw: st.DrawFn, rc: RayCluster) -> list[Pod]:
     if made_from is not None:
         version = draw(st.sampled_from([OPTIONS.build.version, "v1.3.2"]))
         annotations = {labels.RECREATE_HASH: made_from, labels.KUBERAY_VERSION: version}
-    phase = draw(st.sampled_from(["Pending", "Running", "Running", "Failed"]))
+    phase = draw(st.sampled_from(["Running", "Running", "Running", "Pending", "Failed"]))
     first = head(phase=phase, leaving=draw(st.sampled_from(_SELDOM)), annotations=annotations)
     return draw(st.sampled_from([[], [first], [first], [first], [first, head("rc-head-2")]]))
 
@@ -119,12 +119,52 @@ def test_the_same_situation_gives_the_same_plan(situation: Seen) -> None:
 
 @given(situations())
 def test_acting_on_plans_soon_leaves_nothing_to_decide(situation: Seen) -> None:
+    assert plan(settled(situation)).is_empty
+
+
+@given(situations())
+def test_acting_on_plans_ends_in_what_was_asked_for(situation: Seen) -> None:
+    end = settled(situation)
+    spec = end.cluster.spec
+    if any(each.type == "RayClusterSuspended" and each.status == "True" for each in end.cluster.status.conditions):
+        assert end.pods == ()
+        return
+    assert not spec.suspend
+    if len(end.heads) > 1:
+        return  # somebody has to say which one is right
+    assert len(end.heads) == 1
+    assert {each.metadata.labels[labels.GROUP] for each in end.workers} <= {
+        one.group_name for one in spec.worker_group_specs
+    }
+    for one in spec.worker_group_specs:
+        wanted, found = scaling.desired_pods(one) // scaling.hosts(one), replicas(end, one)
+        assert found >= wanted if spec.is_autoscaling and not one.suspend else found == wanted
+
+
+def settled(situation: Seen) -> Seen:
+    """The situation when nothing is decided any more, or after many decisions."""
     for _ in range(8):
         found = plan(situation)
         situation = grown_up(after(situation, found))
         if found.is_empty:
             break
-    assert plan(situation).is_empty
+    return situation
+
+
+def replicas(situation: Seen, one: WorkerGroupSpec) -> int:
+    """How many replicas a group has; Pods without a replica's name make one together, as many as it takes."""
+    if scaling.hosts(one) == 1:
+        return len(situation.of_group(one.group_name))
+    names = [each.metadata.labels.get(labels.REPLICA_NAME, "") for each in situation.of_group(one.group_name)]
+    return len(set(names) - {""}) + names.count("") // HOSTS
+
+
+@given(situations())
+def test_a_cluster_that_is_suspended_gets_no_pods(situation: Seen) -> None:
+    held = {each.type for each in situation.cluster.status.conditions if each.status == "True"}
+    if situation.cluster.spec.suspend or held & {"RayClusterSuspending", "RayClusterSuspended"}:
+        made = [each for each in plan(situation).actions if isinstance(each, Create) and each.resource == PODS]
+        assert made == []
 
 
 @given(situations())
@@ -149,6 +189,7 @@ def test_there_are_never_more_pods_than_wanted_beside_those_leaving(situation: S
         assert len(live) <= max(scaling.desired_pods(one), len(before))
 
 
+@settings(max_examples=300)
 @given(situations())
 def test_a_healthy_pod_goes_only_for_one_of_the_reasons_there_are(situation: Seen) -> None:
     by_uid = {each.metadata.uid: each for each in situation.pods}
@@ -165,7 +206,9 @@ def test_a_healthy_pod_goes_only_for_one_of_the_reasons_there_are(situation: See
 
 
 def is_being_suspended(situation: Seen) -> bool:
-    return any(each.type == "RayClusterSuspending" for each in situation.cluster.status.conditions)
+    held = {each.type for each in situation.cluster.status.conditions if each.status == "True"}
+    is_suspended = "RayClusterSuspended" in held and situation.cluster.spec.suspend is not False
+    return is_suspended or "RayClusterSuspending" in held
 
 
 def is_outdated(situation: Seen) -> bool:

@@ -204,6 +204,8 @@ class _Draft:
             self._remove_everything()
             return
         if is_true(conditions, SUSPENDED):
+            if self._cluster.spec.suspend is not False:
+                self._remove_everything()  # a Pod that was asked for before, and came late
             return
         if not self._take_precautions():
             return
