@@ -197,6 +197,7 @@ class TestTheHead:
         assert not found.actions
         assert found.status is not None
         condition = found.status.patch["conditions"][0]
+        assert (condition["type"], condition["status"]) == ("HeadPodReady", "False")
         assert condition["reason"] == "MultipleHeadPods"
         assert "a, b" in condition["message"]
 

@@ -1,4 +1,4 @@
-"""Who goes from a group of single hosts where Ray's autoscaler is at work."""
+"""Who goes from a group of single hosts: whom Ray's autoscaler names, and Pods whose group is gone."""
 
 from __future__ import annotations
 
@@ -36,3 +36,10 @@ def test_others_go_for_those_who_are_not_there_when_any_may() -> None:
     """raycluster EX-59: but not the first of a list, who may be the oldest."""
     assert left("b", "ghost", random=True) == "acd"
     assert left("g1", "g2", random=True) == "abc"
+
+
+def test_pods_of_a_group_that_is_gone_go_in_portions_and_once() -> None:
+    orphans = [pod(name, group="gone", leaving=name == "a") for name in WORKERS]
+    situation = seen(cluster(groups=[]), head(), *orphans)
+    assert deletes(plan(situation, replace(OPTIONS, batch=3))) == ["b", "c", "d"]
+    assert deletes(plan(situation)) == ["b", "c", "d", "e"]

@@ -41,6 +41,12 @@ class TestDesiredPods:
         assert (scaling.desired_pods(one), scaling.min_pods(one), scaling.max_pods(one)) == (0, 0, 0)
 
 
+class TestMinimum:
+    @pytest.mark.parametrize(("low", "hosts", "expected"), [(2, 3, 6), (None, 3, 0), (2147483647, 2, 2147483647)])
+    def test_it_counts_pods_and_saturates(self, low: int | None, hosts: int, expected: int) -> None:
+        assert scaling.min_pods(group(0, low, None, hosts)) == expected
+
+
 class TestMaximum:
     @pytest.mark.parametrize(("high", "hosts", "expected"), [(2147483647, 2, 2147483647), (50, 3, 150)])
     def test_it_saturates(self, high: int, hosts: int, expected: int) -> None:
