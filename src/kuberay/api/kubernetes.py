@@ -1,4 +1,4 @@
-"""Schemas of the Kubernetes types that our CRDs embed: Pod templates, Services, and parts of them.
+"""Schemas of the Kubernetes types: those that our CRDs embed, and those that the local API server serves itself.
 
 `kubernetes.json` beside this module holds their structure; `scripts/embed_kubernetes_schemas.py` writes it from
 Kubernetes' own OpenAPI documents.
@@ -18,14 +18,37 @@ from kuberay.api.schema import quantity_schema, schema_of
 if TYPE_CHECKING:
     Schema = dict[str, Any]
 
+_GROUPS = ("core.v1", "networking.v1", "meta.v1")
+_TEXTS = {"additionalProperties": {"type": "string"}, "type": "object"}
+_METADATA = {
+    "properties": {
+        "annotations": _TEXTS,
+        "finalizers": {"items": {"type": "string"}, "type": "array"},
+        "labels": _TEXTS,
+        "name": {"type": "string"},
+        "namespace": {"type": "string"},
+    },
+    "type": "object",
+}
+"""What may be said about an object that is made from a template; the rest is the API server's to say."""
+_INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_ATOMIC = ("ConfigMapEnvSource", "ConfigMapProjection", "ConfigMapVolumeSource", "SecretEnvSource", "SecretProjection")
+"""Types that hold a reference to an object among their own fields, and are applied as one value for that reason."""
+_WITHOUT_DEFAULT = {"AzureDiskVolumeSource": ("cachingMode", "kind")}
+"""Defaults that Kubernetes fills in by code when a Pod is made; in a template they stay open."""
+_NOT_EMBEDDED = ("enum", "x-kubernetes-patch-merge-key", "x-kubernetes-patch-strategy")
+"""What an API server that embeds these types in a CRD does not enforce, or does not know."""
+_LARGE = ("PodTemplateSpec", "Service")
+
 
 @cache
-def _content() -> dict[str, Any]:
+def definitions() -> dict[str, Schema]:
+    """All types by their short name, such as `core.v1.Pod`; references between them stay references."""
     body = pkgutil.get_data("kuberay.api", "kubernetes.json")
     if body is None:
         raise FileNotFoundError("kubernetes.json is missing from the package kuberay.api")
-    content: dict[str, Any] = msgspec.json.decode(body)
-    return content
+    types: dict[str, Schema] = msgspec.json.decode(body)["types"]
+    return types
 
 
 @cache
@@ -34,11 +57,19 @@ def embedded(kind: str) -> Schema:
 
     :raises KeyError: our CRDs embed no type of this name.
     """
-    if kind == "Quantity":
-        return quantity_schema()
-    if kind == "Condition":
-        return schema_of(Condition, embedded)
-    schema: Schema = _resolved(_content()["types"][kind])
+    match kind:
+        case "Quantity":
+            return quantity_schema()
+        case "Condition":
+            return schema_of(Condition, embedded)
+        case "ObjectMeta":
+            return _METADATA
+    name = next((name for group in _GROUPS if (name := f"{group}.{kind}") in definitions()), kind)
+    schema = _resolved(definitions()[name])
+    if kind in _ATOMIC:
+        schema["x-kubernetes-map-type"] = "atomic"
+    for field in _WITHOUT_DEFAULT.get(kind, ()):
+        del schema["properties"][field]["default"]
     return schema
 
 
@@ -47,12 +78,17 @@ def slim(kind: str) -> Schema:
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True} if kind in _LARGE else embedded(kind)
 
 
-_LARGE = ("PodTemplateSpec", "Service")
-
-
-def _resolved(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        if "$ref" in schema:
-            return embedded(schema["$ref"])
-        return {key: _resolved(value) for key, value in schema.items()}
-    return schema
+def _resolved(schema: Schema) -> Schema:
+    if "$ref" in schema:
+        return embedded(schema["$ref"].rpartition(".")[2])
+    if schema.get("x-kubernetes-quantity"):
+        return embedded("Quantity")
+    if schema.get("x-kubernetes-int-or-string"):
+        return _INT_OR_STRING
+    whole = {key: value for key, value in schema.items() if key not in _NOT_EMBEDDED}
+    if "properties" in whole:
+        whole["properties"] = {name: _resolved(value) for name, value in whole["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if key in whole:
+            whole[key] = _resolved(whole[key])
+    return whole

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kuberay.engine.apiserver import builtin_schemas
+from kuberay.api import kubernetes
 from kuberay.engine.apiserver.answers import json_answer
 from kuberay.engine.apiserver.requests import MISSING
 from kuberay.kube.errors import NotFound
@@ -77,7 +77,7 @@ def _hash(body: bytes) -> str:
 
 
 def _document(kinds: list[Kind]) -> Object:
-    definitions = builtin_schemas.definitions()
+    definitions = kubernetes.definitions()
     schemas: Object = {}
     wanted = ["meta.v1.ObjectMeta"]
     for kind in kinds:
@@ -99,7 +99,7 @@ def _document(kinds: list[Kind]) -> Object:
 def _component(kind: Kind) -> tuple[str, Object]:
     raw = kind.schema.raw
     if "$ref" in raw:
-        return raw["$ref"], builtin_schemas.definitions()[raw["$ref"]]
+        return raw["$ref"], kubernetes.definitions()[raw["$ref"]]
     group = ".".join(reversed(kind.resource.group.split(".")))
     return f"{group}.{kind.resource.version}.{kind.resource.kind}", raw
 

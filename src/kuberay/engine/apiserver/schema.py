@@ -15,7 +15,8 @@ import jsonschema_rs
 import orjson
 
 from kuberay.api.expressions import Rule, RuleError, compile_rule
-from kuberay.engine.apiserver import builtin_schemas, problems
+from kuberay.api.kubernetes import definitions
+from kuberay.engine.apiserver import problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ class Schema:
     @cached_property
     def _validator(self) -> Any:
         document = self._json_schema(self.raw)
-        document["definitions"] = {name: self._json_schema(raw) for name, raw in builtin_schemas.definitions().items()}
+        document["definitions"] = {name: self._json_schema(raw) for name, raw in definitions().items()}
         return jsonschema_rs.Draft4Validator(document, validate_formats=True)
 
     def prune(self, obj: Object) -> list[str]:
@@ -95,7 +96,7 @@ class Schema:
             name = raw["$ref"]
             if name not in self._named:
                 self._named[name] = node = _Node()
-                self._fill(node, builtin_schemas.definitions()[name])
+                self._fill(node, definitions()[name])
             return self._named[name]
         node = _Node()
         self._fill(node, raw)
