@@ -4,8 +4,8 @@ The schema of a CustomResourceDefinition and the generated one of a built-in kin
 `prune` (unknown fields go, and are named), `default`, `validate`. Types and ranges are checked by jsonschema-rs;
 pruning, defaults, list keys and rules are walks of our own over a compiled tree.
 
-`api.structural` judges by the same schemas for people, offline: in words of its own, and without compiled code. Here every
-write pays, and clients know the words of Kubernetes.
+`api.structural` judges by the same schemas for people, offline: in words of its own, and without compiled code. Here
+every write pays, and clients know the words of Kubernetes.
 """
 
 from __future__ import annotations
