@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union, get_args, get_origin, 
 
 import msgspec
 
-from kuberay.api.problems import Problem, child
+from kuberay.api.problems import Path, Problem, written
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,7 +49,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel",
             is missing; all such fields are named.
         """
         problems: list[Problem] = []
-        decoded = _decode(cls, data, None, problems)
+        decoded = _decode(cls, data, "", problems)
         if problems:
             raise DecodeError(problems)
         return decoded  # type: ignore[no-any-return]
@@ -75,9 +75,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel",
         return msgspec.json.encode(_encode(self))
 
 
-# A path is kept as a chain of (parent, key) and written out only when there is something to complain about.
-_Path = tuple[Any, str | int] | None
-_Reader = Callable[[Any, _Path, list[Problem]], Any]
+_Reader = Callable[[Any, Path, list[Problem]], Any]
 _Writer = Callable[[Any], Any]
 
 
@@ -90,7 +88,7 @@ class _Member(NamedTuple):
     required: bool
 
 
-def _decode(cls: type[Model], data: Any, path: _Path, problems: list[Problem]) -> Any:
+def _decode(cls: type[Model], data: Any, path: Path, problems: list[Problem]) -> Any:
     if type(data) is not dict:
         problems.append(_mismatch(path, "an object", data))
         return None
@@ -106,7 +104,7 @@ def _decode(cls: type[Model], data: Any, path: _Path, problems: list[Problem]) -
         if not value and member.omit_empty:
             extra[wire] = value
     problems.extend(
-        Problem(_written((path, member.wire)), "is required")
+        Problem(written((path, member.wire)), "is required")
         for member in members.values()
         if member.required and member.attribute not in values
     )
@@ -163,7 +161,7 @@ def _codec(hint: Any) -> tuple[_Reader, _Writer | None]:
 
 
 def _list(decode: _Reader, encode: _Writer | None) -> tuple[_Reader, _Writer | None]:
-    def read(value: Any, path: _Path, problems: list[Problem]) -> Any:
+    def read(value: Any, path: Path, problems: list[Problem]) -> Any:
         if type(value) is not list:
             problems.append(_mismatch(path, "a list", value))
             return []
@@ -173,7 +171,7 @@ def _list(decode: _Reader, encode: _Writer | None) -> tuple[_Reader, _Writer | N
 
 
 def _map(decode: _Reader, encode: _Writer | None, *, verbatim: bool) -> tuple[_Reader, _Writer | None]:
-    def read(value: Any, path: _Path, problems: list[Problem]) -> Any:
+    def read(value: Any, path: Path, problems: list[Problem]) -> Any:
         if type(value) is not dict:
             problems.append(_mismatch(path, "an object", value))
             return {}
@@ -187,7 +185,7 @@ def _map(decode: _Reader, encode: _Writer | None, *, verbatim: bool) -> tuple[_R
 def _scalar(types: tuple[type, ...]) -> _Reader:
     expected = " or ".join(_NAMES[each] for each in types)
 
-    def read(value: Any, path: _Path, problems: list[Problem]) -> Any:
+    def read(value: Any, path: Path, problems: list[Problem]) -> Any:
         found = type(value)
         if found in types:
             return value
@@ -218,12 +216,5 @@ def kind_of(value: Any) -> str:
     return _NAMES.get(type(value), f"a {type(value).__name__}")
 
 
-def _mismatch(path: _Path, expected: str, value: Any) -> Problem:
-    return Problem(_written(path), f"expected {expected}, got {kind_of(value)}")
-
-
-def _written(path: _Path) -> str:
-    if path is None:
-        return ""
-    parent, key = path
-    return child(_written(parent), key)
+def _mismatch(path: Path, expected: str, value: Any) -> Problem:
+    return Problem(written(path), f"expected {expected}, got {kind_of(value)}")

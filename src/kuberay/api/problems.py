@@ -59,6 +59,15 @@ def child(path: str, key: str | int) -> str:
     return f"{path}.{key}" if path else key
 
 
+Path = str | tuple["Path", str | int]
+"""A path in the making: the path of the parent, and the key. Most are never written out, for nothing is wrong there."""
+
+
+def written(path: Path) -> str:
+    """A path as users write it."""
+    return path if isinstance(path, str) else child(written(path[0]), path[1])
+
+
 def shown(value: object) -> str:
     """A value for use in a message: as a user would quote it, and never longer than a line."""
     written = repr(value)

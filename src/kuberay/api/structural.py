@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 from kuberay.api.expressions import RuleError, compile_rule
 from kuberay.api.model import kind_of
-from kuberay.api.problems import Problem, child, shown
+from kuberay.api.problems import Problem, shown, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kuberay.api.expressions import Rule
+    from kuberay.api.problems import Path
 
     Schema = dict[str, Any]
 
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _LONGEST_FIELD = 64
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
+_TYPES: dict[str, frozenset[type]] = {
+    "object": frozenset((dict,)),
+    "array": frozenset((list,)),
+    "string": frozenset((str,)),
+    "boolean": frozenset((bool,)),
+    "integer": frozenset((int,)),
+    "number": frozenset((int, float)),
 }
+_INT_OR_STRING = frozenset((int, str))
 _NAMES = {
     "object": "an object",
     "array": "a list",
@@ -66,34 +66,40 @@ def defaulted(value: Any, schema: Schema) -> Any:
     return value
 
 
-def problems(value: Any, schema: Schema, before: Any = None, path: str = "") -> Iterator[Problem]:
+def problems(value: Any, schema: Schema, before: Any = None, path: Path = "") -> list[Problem]:
     """What is wrong with a value, fields that the schema does not know included.
 
     :param before: the value that this one replaces, for rules about changes.
     """
-    if "type" not in schema and not _is_int_or_string(schema):
+    found: list[Problem] = []
+    _check(value, schema, before, path, found)
+    return found
+
+
+def _check(value: Any, schema: Schema, before: Any, path: Path, found: list[Problem]) -> None:
+    kinds = _INT_OR_STRING if schema.get("x-kubernetes-int-or-string") else _TYPES.get(schema.get("type", ""))
+    if kinds is None:
+        return  # anything goes
+    kind = type(value)
+    if kind not in kinds and not (kind is float and int in kinds and value.is_integer()):
+        if value is not None or not schema.get("nullable"):
+            found.append(Problem(written(path), f"expected {_expected(schema)}, got {kind_of(value)}"))
         return
-    if value is None:
-        if not schema.get("nullable"):
-            yield Problem(path, f"expected {_expected(schema)}, got null")
-        return
-    if not _has_type(value, schema):
-        yield Problem(path, f"expected {_expected(schema)}, got {kind_of(value)}")
-        return
-    if isinstance(value, dict):
-        yield from _object_problems(value, schema, before, path)
-    elif isinstance(value, list):
-        yield from _list_problems(value, schema, path)
-    elif isinstance(value, str):
-        yield from _text_problems(value, schema, path)
-    elif not isinstance(value, bool):
-        yield from _number_problems(value, schema, path)
-    if value not in schema.get("enum", (value,)):
-        yield Problem(path, f"must be one of {', '.join(map(repr, schema['enum']))}, got {shown(value)}")
+    if kind is str:
+        _check_text(value, schema, path, found)
+    elif kind is dict:
+        _check_object(value, schema, before, path, found)
+    elif kind is list:
+        _check_list(value, schema, path, found)
+    elif kind is not bool:
+        _check_number(value, schema, path, found)
+    choices = schema.get("enum")
+    if choices is not None and value not in choices:
+        found.append(Problem(written(path), f"must be one of {', '.join(map(repr, choices))}, got {shown(value)}"))
     for entry in schema.get("x-kubernetes-validations", ()):
         rule = _rule(entry["rule"])
         if (before is not None or not rule.uses_old) and not _holds(rule, value, before):
-            yield Problem(path, entry["message"])
+            found.append(Problem(written(path), entry["message"]))
 
 
 @cache
@@ -109,34 +115,21 @@ def _holds(rule: Rule, value: Any, before: Any) -> bool:
 
 
 def _expected(schema: Schema) -> str:
-    return "an integer or a string" if _is_int_or_string(schema) else _NAMES[schema["type"]]
+    return "an integer or a string" if schema.get("x-kubernetes-int-or-string") else _NAMES[schema["type"]]
 
 
-def _is_int_or_string(schema: Schema) -> bool:
-    return bool(schema.get("x-kubernetes-int-or-string"))
-
-
-def _has_type(value: Any, schema: Schema) -> bool:
-    wanted = ("integer", "string") if _is_int_or_string(schema) else (schema["type"],)
-    if isinstance(value, bool):
-        return "boolean" in wanted
-    if isinstance(value, float) and "integer" in wanted:
-        return value.is_integer()
-    return any(isinstance(value, _TYPES[name]) for name in wanted)
-
-
-def _object_problems(value: dict[str, Any], schema: Schema, before: Any, path: str) -> Iterator[Problem]:
+def _check_object(value: dict[str, Any], schema: Schema, before: Any, path: Path, found: list[Problem]) -> None:
     fields, rest = schema.get("properties"), schema.get("additionalProperties")
+    known = fields or {}
     earlier = before if isinstance(before, dict) else {}
     for key, member in value.items():
-        inner = (fields or {}).get(key, rest)
+        inner = known.get(key, rest)
         if isinstance(inner, dict):
-            yield from problems(member, inner, earlier.get(key), child(path, key))
+            _check(member, inner, earlier.get(key), (path, key), found)
         elif fields is not None and not schema.get("x-kubernetes-preserve-unknown-fields") and member is not None:
-            yield Problem(child(path, key), _unknown_field(key, fields))
-    for key in schema.get("required", ()):
-        if key not in value:
-            yield Problem(child(path, key), "is required")
+            found.append(Problem(written((path, key)), _unknown_field(key, fields)))
+    missing = (key for key in schema.get("required", ()) if key not in value)
+    found.extend(Problem(written((path, key)), "is required") for key in missing)
 
 
 def _unknown_field(key: str, fields: Schema) -> str:
@@ -147,11 +140,11 @@ def _unknown_field(key: str, fields: Schema) -> str:
     return f"unknown field; did you mean {known[close[0]]}?" if close else "unknown field"
 
 
-def _list_problems(value: list[Any], schema: Schema, path: str) -> Iterator[Problem]:
+def _check_list(value: list[Any], schema: Schema, path: Path, found: list[Problem]) -> None:
     if len(value) < schema.get("minItems", 0):
-        yield Problem(path, f"must have at least {schema['minItems']} element(s)")
+        found.append(Problem(written(path), f"must have at least {schema['minItems']} element(s)"))
     for index, element in enumerate(value):
-        yield from problems(element, schema["items"], None, child(path, index))
+        _check(element, schema["items"], None, (path, index), found)
     keys = schema.get("x-kubernetes-list-map-keys")
     if not keys and schema.get("x-kubernetes-list-type") != "set":
         return
@@ -163,21 +156,23 @@ def _list_problems(value: list[Any], schema: Schema, path: str) -> Iterator[Prob
         first = seen.setdefault(repr(identity), index)
         if first != index:
             said = ", ".join(f"{key} {shown(what)}".strip() for key, what in identity.items())
-            yield Problem(child(path, index), f"duplicate of {child(path, first)}: {said}")
+            found.append(Problem(written((path, index)), f"duplicate of {written((path, first))}: {said}"))
 
 
-def _text_problems(value: str, schema: Schema, path: str) -> Iterator[Problem]:
+def _check_text(value: str, schema: Schema, path: Path, found: list[Problem]) -> None:
     if len(value) < schema.get("minLength", 0):
-        yield Problem(path, f"must have at least {schema['minLength']} character(s)")
+        found.append(Problem(written(path), f"must have at least {schema['minLength']} character(s)"))
     if len(value) > schema.get("maxLength", len(value)):
-        yield Problem(path, f"must have at most {schema['maxLength']} characters, has {len(value)}")
+        message = f"must have at most {schema['maxLength']} characters, has {len(value)}"
+        found.append(Problem(written(path), message))
         return
     pattern = schema.get("pattern")
     if pattern and not _compiled(pattern).search(value):
-        what = "a quantity like 500m or 2Gi" if _is_int_or_string(schema) else f"text that matches {pattern}"
-        yield Problem(path, f"expected {what}, got {shown(value)}")
+        is_amount = schema.get("x-kubernetes-int-or-string")
+        what = "a quantity like 500m or 2Gi" if is_amount else f"text that matches {pattern}"
+        found.append(Problem(written(path), f"expected {what}, got {shown(value)}"))
     if schema.get("format") == "date-time" and not _DATE_TIME.match(value):
-        yield Problem(path, f"expected a time like 2026-01-31T12:00:00Z, got {shown(value)}")
+        found.append(Problem(written(path), f"expected a time like 2026-01-31T12:00:00Z, got {shown(value)}"))
 
 
 @cache
@@ -186,11 +181,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\$\Z", r"\\Z", pattern), re.ASCII)
 
 
-def _number_problems(value: float, schema: Schema, path: str) -> Iterator[Problem]:
+def _check_number(value: float, schema: Schema, path: Path, found: list[Problem]) -> None:
     # No integer of an API server is wider than 64 bits, whatever its schema says.
     low, high = _RANGES.get(schema.get("format", "int64"), _RANGES["int64"])
     if not low <= value <= high:
-        yield Problem(path, f"must be from {low} to {high}, got {value}")
+        found.append(Problem(written(path), f"must be from {low} to {high}, got {value}"))
     minimum = schema.get("minimum")
     if minimum is not None and value < minimum:
-        yield Problem(path, f"must be at least {minimum}, got {value}")
+        found.append(Problem(written(path), f"must be at least {minimum}, got {value}"))

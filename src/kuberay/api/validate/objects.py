@@ -52,7 +52,7 @@ def object_problems(document: dict[str, Any], rules: Rules) -> list[Problem]:
     if version not in schemas:
         return [Problem("apiVersion", f"{GROUP}/{version} is not served for {kind}; use {GROUP}/v1")]
     complete = structural.defaulted(document, schemas[version])
-    found = list(structural.problems(complete, schemas[version]))
+    found = structural.problems(complete, schemas[version])
     if version != "v1":
         found.append(warning("apiVersion", f"{GROUP}/{version} is deprecated and gets no new fields; use {GROUP}/v1"))
     try:
