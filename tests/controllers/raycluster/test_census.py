@@ -113,3 +113,11 @@ def test_a_pod_that_changes_in_a_large_cluster_costs_little() -> None:
         assert not found.actions
     assert len(situation.pods) == 5001
     assert min(costs) < 0.005
+
+
+def test_a_flock_is_steady_when_no_pod_is_on_its_way() -> None:
+    assert flock([]).is_steady
+    assert flock([head(), pod("a")]).is_steady
+    assert not flock([head(), pod("a", ready=False)]).is_steady
+    assert not flock([head(ready=False), pod("a")]).is_steady
+    assert not flock([head(), pod("a", leaving=True)]).is_steady

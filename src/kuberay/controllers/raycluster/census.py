@@ -45,6 +45,11 @@ class Flock:
     troubles: tuple[Trouble, ...] = ()
     """What keeps Pods of it from their work."""
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether no Pod is starting, broken or leaving."""
+        return all(map(_is_steady, self.heads)) and not any(workers.others for workers in self.groups.values())
+
 
 def flock(pods: Iterable[Pod]) -> Flock:
     """Sort the Pods of a cluster."""

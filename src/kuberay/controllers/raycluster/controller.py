@@ -283,7 +283,7 @@ class RayClusterController:
         has_told, wait = await self._tell(seen, plan, memory, is_outdated=has_acted or is_settled)
         if has_acted or has_told or is_settled:
             return Result(requeue_after=0.0)
-        if plan.status is None:
+        if plan.status is None and seen.flock.is_steady:
             memory.blueprint = None
         waits = [plan.look_again, wait, _CATCHING_UP if is_held_back else None]
         return Result(requeue_after=min((each for each in waits if each is not None), default=None))
