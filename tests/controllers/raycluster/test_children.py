@@ -114,10 +114,13 @@ class TestRightsOfTheAutoscaler:
             each for each in plan(seen(rc, failures=refused("service account"))).actions if each.scope == "head"
         ]
 
-    def test_a_refusal_of_one_of_them_keeps_pods_from_being_made(self) -> None:
-        found = plan(seen(scaling(), failures=refused("role binding"), children=there(*RIGHTS[:2])))
+    @pytest.mark.parametrize("missing", [0, 1, 2])
+    def test_a_refusal_of_one_of_them_keeps_pods_from_being_made(self, missing: int) -> None:
+        scope = ("service account", "role", "role binding")[missing]
+        others = [key for index, key in enumerate(RIGHTS) if index != missing]
+        found = plan(seen(scaling(), failures=refused(scope), children=there(*others)))
         assert not found.actions
-        assert found.held == {"role binding"}
+        assert found.held == {scope}
 
     def test_nothing_is_taken_away_when_autoscaling_is_switched_off(self) -> None:
         assert not plan(seen(cluster(), head(), pod("w"), children=there(*RIGHTS))).actions
@@ -155,6 +158,9 @@ class TestTheToken:
         assert [each.subject.noun for each in found.stages[0]] == ["secret"]
         assert isinstance(found.stages[0][0], Create)
         assert not found.stages[0][0].subject.is_announced
+
+    def test_without_it_no_pod_is_made(self) -> None:
+        assert not plan(seen(authenticated(), failures=refused("secret"))).actions
 
     def test_it_is_not_shown_when_a_plan_is_printed(self) -> None:
         (secret, *_) = plan(seen(authenticated())).actions

@@ -129,7 +129,9 @@ class TestWhoseClaimItIs:
     def test_nobodys_when_it_shall_stay(self) -> None:
         patch = claim_action(plan(rocksdb(deletionPolicy="Retain"), claim(owners=[self.OTHER, OWNER])))
         assert isinstance(patch, Patch)
-        assert [each["uid"] for each in patch.patch["metadata"]["ownerReferences"]] == ["u-x"]
+        assert patch.patch["metadata"]["ownerReferences"] == [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u-x"}
+        ]
         assert patch.patch["metadata"]["resourceVersion"] == "7"
 
     def test_the_clusters_when_it_shall_go_with_it(self) -> None:
