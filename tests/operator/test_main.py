@@ -18,7 +18,7 @@ from kuberay.kube.leadership import Leadership
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.resources import PODS
 from kuberay.operator.main import Operator, listening, run
-from kuberay.operator.settings import Settings, from_environment
+from kuberay.operator.settings import Settings
 from tests.build.clusters import cluster
 from tests.controllers.embedded import embedded
 
@@ -65,15 +65,6 @@ class TestStopping:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             with pytest.raises(OSError, match="address already in use"):
                 await run(client, Settings(health_address=address), stop=asyncio.Event())
-
-
-async def test_a_gate_that_cannot_be_closed_yet_is_refused() -> None:
-    """raycluster EX-52: conditions are how the operator says what is going on, so there are always some."""
-    gate = "RayClusterStatusConditions"
-    client, _ = await embedded()
-    settings = from_environment({}, gates=FeatureGates.parse(f"{gate}=false"), health_address=None)
-    with pytest.raises(ValueError, match=f"{gate} cannot be switched off yet"):
-        await run(client, settings, stop=asyncio.Event())
 
 
 class Chosen(Leadership):

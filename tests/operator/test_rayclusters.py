@@ -169,6 +169,22 @@ class TestSuspension:
         await world.patch({"spec": {"suspend": False}})
         await world.ready(1)
 
+    async def test_so_it_is_without_conditions(self, api: Client) -> None:
+        options = replace(OPTIONS, gates=FeatureGates({Gate.RAY_CLUSTER_STATUS_CONDITIONS: False}))
+        async with living(api) as world, operating(api, world.namespace, options):
+            await world.apply()
+            await world.ready(1)
+            await world.patch({"spec": {"suspend": True}})
+
+            async def is_suspended() -> bool:
+                return (await world.cluster()).status.state == "suspended"
+
+            await world.becomes(is_suspended)
+            assert await world.pods() == []
+            await world.patch({"spec": {"suspend": False}})
+            await world.ready(1)
+            assert (await world.cluster()).status.conditions == []
+
 
 class TestBadInput:
     async def test_an_invalid_spec_is_told_and_starts_nothing(self, world: World) -> None:

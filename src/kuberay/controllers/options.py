@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kuberay.api.gates import DEFAULT_GATES, FeatureGates
+from kuberay.api.gates import DEFAULT_GATES, FeatureGates, Gate
 from kuberay.build.options import BuildOptions
 
 
@@ -40,6 +40,11 @@ class ControllerOptions:
     changes: it costs the API server as much as five Pods. When all are ready it is written at once."""
     longest_status_delay: float = 10.0
     """How long a status is held back at most while Pods keep coming and going."""
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether a status tells its state by conditions, and not only by fields."""
+        return Gate.RAY_CLUSTER_STATUS_CONDITIONS in self.gates
 
     @property
     def uses_routes(self) -> bool:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 LEASE = "ray-operator-leader"
 
-_ALWAYS_ON = (Gate.RAY_CLUSTER_STATUS_CONDITIONS,)
 _LAST_EVENTS = 5.0
 """Seconds that the events of the last pass may take to be sent."""
 _HEAD_START = 0.5
@@ -49,7 +48,6 @@ class Operator:
     :param leadership: who leads, when there may be several operators: caches are filled at once, so that a standby is
         warm, and nothing is written before this process leads. Without it, this operator takes itself for the only one.
     :param certificates: a folder with the certificate of the webhooks.
-    :raises ValueError: a setting asks for what this version cannot do.
     """
 
     def __init__(
@@ -61,9 +59,6 @@ class Operator:
         metrics: Metrics | None = None,
         certificates: Path = webhooks.CERTIFICATES,
     ) -> None:
-        for gate in _ALWAYS_ON:
-            if gate not in settings.controllers.gates:
-                raise ValueError(f"feature gate {gate} cannot be switched off yet")
         self._settings = settings
         self._leadership = leadership
         self._metrics = metrics or Metrics()

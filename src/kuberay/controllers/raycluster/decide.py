@@ -64,11 +64,11 @@ def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -
         draft.fill()
     return Plan(
         stages=draft.stages,
-        status=status_patch(cluster, status(seen, blocked, now), now),
+        status=status_patch(cluster, status(seen, blocked, now, has_conditions=options.has_conditions), now),
         events=tuple(
             event
             for event in (
-                *_blocked_event(seen, blocked),
+                *_blocked_event(seen, blocked, options),
                 *_warning_events(seen, options),
                 *_shape_events(seen),
                 *_stranger_events(seen),
@@ -130,16 +130,15 @@ def _shape_events(seen: Seen) -> Iterator[EmitEvent]:
         yield EmitEvent(type="Warning", reason="InvalidRayClusterSpec", action="Validate", note=note, once=once)
 
 
-def _blocked_event(seen: Seen, blocked: Blocked | None) -> Iterator[EmitEvent]:
+def _blocked_event(seen: Seen, blocked: Blocked | None, options: ControllerOptions) -> Iterator[EmitEvent]:
     """One warning when a cluster becomes blocked, or blocked for another reason."""
     if blocked is None:
         return
-    known = find_condition(seen.cluster.status.conditions, BLOCKED)
+    known = find_condition(seen.cluster.status.conditions, BLOCKED) if options.has_conditions else None
     if known is None or (known.reason, known.message) != (blocked.reason, blocked.message):
-        name = f"{seen.cluster.namespace}/{seen.cluster.name}"
-        yield EmitEvent(
-            type="Warning", reason=blocked.reason, action="Validate", note=f"RayCluster {name}: {blocked.message}"
-        )
+        note = f"RayCluster {seen.cluster.namespace}/{seen.cluster.name}: {blocked.message}"
+        once = "" if options.has_conditions else note
+        yield EmitEvent(type="Warning", reason=blocked.reason, action="Validate", note=note, once=once)
 
 
 def _stranger_events(seen: Seen) -> Iterator[EmitEvent]:
@@ -199,7 +198,7 @@ class _Draft:
 
     def fill(self) -> None:
         self._force_away_lost_heads()
-        conditions = self._cluster.status.conditions
+        conditions = self._cluster.status.conditions if self._options.has_conditions else []
         if is_true(conditions, SUSPENDING):
             self._remove_everything()
             return
@@ -211,7 +210,9 @@ class _Draft:
             return
         self._add_service()
         is_provided = self._add_children()
-        # A cluster that is about to be suspended says so first; its Pods go when that is known.
+        # A cluster that is about to be suspended says so first, if it can; its Pods go when that is known.
+        if self._cluster.spec.suspend and not self._options.has_conditions:
+            self._remove_everything()
         if self._cluster.spec.suspend or not is_provided:
             return
         if upgrade.is_outdated(self._seen, self._options):

@@ -81,7 +81,8 @@ def deletion(seen: Seen, options: ControllerOptions, now: float) -> Plan:
         for pod in live[: options.batch]
     )
     if seen.heads:
-        told = _told(seen, False, "HeadPodTerminating", "; ".join(waiting(pod, seen.nodes) for pod in seen.heads), now)
+        message = "; ".join(waiting(pod, seen.nodes) for pod in seen.heads)
+        told = _told(seen, options, False, "HeadPodTerminating", message, now)
         stuck = lost(seen.heads, seen.nodes, PODS_SCOPE, options.lost_after, now)
         deletes += stuck.deletes
         plan = Plan(stages=(deletes,) if deletes else (), status=told, nodes=stuck.nodes, look_again=stuck.look_again)
@@ -109,17 +110,17 @@ def _clean(seen: Seen, options: ControllerOptions, deletes: tuple[Delete, ...], 
     job = next(iter(seen.cleanup_jobs), None)
     if job is not None and job.end is not None:
         return _ended(cluster, job)
-    begun = _begun(cluster)
+    begun = _begun(cluster, options)
     timeout = _timeout(cluster)
     if begun is not None and now >= begun + timeout:
         elapsed = f"Redis cleanup did not end within {timeout} seconds"
         return _release(cluster, elapsed, _warning(cluster, "ForceDeletedStuckCluster", f"{elapsed}; {_left(cluster)}"))
     failure = seen.failures.get(JOB_SCOPE)
     if job is None and failure is not None:
-        told = _told(seen, True, failure.reason, failure.message, now)
+        told = _told(seen, options, True, failure.reason, failure.message, now)
     else:
         name = names.redis_cleanup_job(cluster)
-        told = _told(seen, True, "CleanupJobRunning", f"waiting for Job {name} to end", now)
+        told = _told(seen, options, True, "CleanupJobRunning", f"waiting for Job {name} to end", now)
     creates = () if job is not None else (_create(cluster, options),)
     stages = tuple(stage for stage in (deletes, creates) if stage)
     left = timeout if begun is None else begun + timeout - now
@@ -199,21 +200,26 @@ def _left(cluster: RayCluster) -> str:
     return f"what it has stored in Redis under the storage namespace {storage_namespace(cluster)} is left there"
 
 
-def _told(seen: Seen, has_begun: bool, reason: str, message: str, now: float) -> PatchStatus | None:
+def _told(
+    seen: Seen, options: ControllerOptions, has_begun: bool, reason: str, message: str, now: float
+) -> PatchStatus | None:
     """The status, with a condition that tells how far the cleanup is. Since when it is true is when it could begin."""
-    new = statuses.status(seen, None, now)
+    new = statuses.status(seen, None, now, has_conditions=options.has_conditions)
+    if not options.has_conditions:
+        return statuses.status_patch(seen.cluster, new, now)
     conditions = Conditions(new.conditions, statuses.timestamp(now))
     conditions.set(statuses.REDIS_CLEANUP, has_begun, reason, message)
     return statuses.status_patch(seen.cluster, msgspec.structs.replace(new, conditions=conditions.list()), now)
 
 
-def _begun(cluster: RayCluster) -> float | None:
-    """When the cleanup could begin, in seconds since 1970."""
+def _begun(cluster: RayCluster, options: ControllerOptions) -> float | None:
+    """When the cleanup could begin, in seconds since 1970; where no condition remembers it, when it was asked for."""
     condition = find_condition(cluster.status.conditions, statuses.REDIS_CLEANUP)
-    if condition is None or condition.status != "True":
-        return None
+    time = condition.last_transition_time if condition is not None and condition.status == "True" else ""
+    if not options.has_conditions:
+        time = cluster.metadata.deletion_timestamp or ""
     try:
-        return datetime.fromisoformat(condition.last_transition_time).timestamp()
+        return datetime.fromisoformat(time).timestamp()
     except ValueError:
         return None
 

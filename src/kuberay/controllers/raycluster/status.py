@@ -64,8 +64,11 @@ def timestamp(now: float) -> str:
     return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
-    """The status that a cluster should have, times included; only `last_update_time` is left as it was."""
+def status(seen: Seen, blocked: Blocked | None, now: float, *, has_conditions: bool = True) -> RayClusterStatus:
+    """The status that a cluster should have, times included; only `last_update_time` is left as it was.
+
+    :param has_conditions: whether conditions are kept at all; without them, they are left as they are.
+    """
     cluster = seen.cluster
     old = cluster.status
     groups = cluster.spec.worker_group_specs
@@ -79,13 +82,14 @@ def status(seen: Seen, blocked: Blocked | None, now: float) -> RayClusterStatus:
     is_settled = live == desired + 1 and all(map(is_running_and_ready, (*heads, *others)))
 
     conditions = Conditions(old.conditions, timestamp(now))
-    _set_conditions(conditions, seen, blocked, is_settled=is_settled)
-    _set_pods_blocked(conditions, seen, now)
+    if has_conditions:
+        _set_conditions(conditions, seen, blocked, is_settled=is_settled)
+        _set_pods_blocked(conditions, seen, now)
 
     state, reason = old.state, old.reason
     if is_settled and blocked is None and not seen.failures and not cluster.spec.suspend:
         state, reason = READY_STATE, None
-    if cluster.spec.suspend and not seen.pods and conditions.is_true(SUSPENDED):
+    if cluster.spec.suspend and not seen.pods and (conditions.is_true(SUSPENDED) or not has_conditions):
         state = SUSPENDED_STATE
     transitions = old.state_transition_times
     if state != old.state and state:
