@@ -22,6 +22,7 @@ class Owner(_Slim, frozen=True, kw_only=True):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+    block_owner_deletion: bool | None = None
 
 
 class Metadata(_Slim, frozen=True, kw_only=True):

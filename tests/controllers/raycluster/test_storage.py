@@ -124,13 +124,13 @@ class TestAClaimThatIsThere:
 class TestWhoseClaimItIs:
     """raycluster EX-32."""
 
-    OTHER = Owner(api_version="v1", kind="ConfigMap", name="x", uid="u-x")
+    OTHER = Owner(api_version="v1", kind="ConfigMap", name="x", uid="u-x", block_owner_deletion=True)
 
     def test_nobodys_when_it_shall_stay(self) -> None:
         patch = claim_action(plan(rocksdb(deletionPolicy="Retain"), claim(owners=[self.OTHER, OWNER])))
         assert isinstance(patch, Patch)
         assert patch.patch["metadata"]["ownerReferences"] == [
-            {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u-x"}
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u-x", "blockOwnerDeletion": True}
         ]
         assert patch.patch["metadata"]["resourceVersion"] == "7"
 

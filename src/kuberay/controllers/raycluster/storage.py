@@ -102,13 +102,16 @@ def _align(claim: PersistentVolumeClaim, cluster: RayCluster) -> Patch:
 
 
 def _reference(owner: Owner) -> dict[str, object]:
-    reference: dict[str, object] = {
+    """As it was written: a list is replaced as a whole, and the others in it are somebody else's."""
+    reference = {
         "apiVersion": owner.api_version,
         "kind": owner.kind,
         "name": owner.name,
         "uid": owner.uid,
+        "controller": owner.controller,
+        "blockOwnerDeletion": owner.block_owner_deletion,
     }
-    return reference if owner.controller is None else {**reference, "controller": owner.controller}
+    return {key: value for key, value in reference.items() if value is not None}
 
 
 def _drift(claim: PersistentVolumeClaim, cluster: RayCluster) -> Iterator[str]:
