@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -62,6 +63,22 @@ def test_kubectl_reads_the_logs(laptop: Laptop) -> None:
     assert "Ray runtime started" in laptop.kubectl("logs", "example-head")
     worker = laptop.pods("workers")[0]["metadata"]["name"]
     assert "GCS is ready." in laptop.kubectl("logs", worker, "-c", "wait-gcs-ready")
+
+
+def test_a_kubernetes_job_runs_to_its_end(laptop: Laptop, tmp_path: Path) -> None:
+    container = {"name": "main", "image": "any", "command": ["python", "-c", "print('done')"]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "hello"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+    manifest = tmp_path / "job.json"
+    manifest.write_text(json.dumps(job))
+    laptop.kubectl("create", "-f", str(manifest))
+    laptop.kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
+    assert laptop.kubectl("logs", "job/hello") == "done\n"
+    laptop.kubectl("delete", "job", "hello")
 
 
 def test_a_job_submitted_at_the_printed_address_runs_a_task_on_every_node(laptop: Laptop) -> None:
