@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Claim = Callable[[World, frozenset[str]], Awaitable[bool]]
 
 AT_ONCE = 40
+"""As many as keep one core busy; a real server needs the other one for itself, and then half of them do."""
 PACE = 0.1
 QUIET = 4
 """Looks, one every `PACE` seconds, in which nothing was written."""
@@ -190,7 +191,7 @@ async def played(client: Client, scenarios: Sequence[Scenario], *, few: bool) ->
 
     :param few: only at the first write, the last and one between them.
     """
-    room = asyncio.Semaphore(AT_ONCE)
+    room = asyncio.Semaphore(AT_ONCE // 2 if few else AT_ONCE)
 
     async def attempt(scenario: Scenario, death: Death | None) -> Outcome | str:
         async with room:

@@ -15,7 +15,7 @@ from tests.servers import BOTH, serving
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(400),
     pytest.mark.skipif(not UPSTREAM.exists(), reason="KubeRay's clusters (../shared/upstream) are not on this machine"),
 ]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.operator.crashes import Claim
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 Json = dict[str, Any]
 
