@@ -1,12 +1,13 @@
 """The operator under load on a real kube-apiserver, beside a client that sends only the necessary writes.
 
-    python -m bench.operator [P1 P2 P3 P4 P6 P8] [--full] [--workers N] [--namespaces N]
+    python -m bench.operator [P1 ... P9] [--full] [--workers N] [--namespaces N]
 
-P1 one large cluster; P2 many small ones; P3 at rest over them; P4 a restart over them; P6 a cluster that grows beside
-others that are edited; P8 many clusters scaled out and in. Without names: P1, P2, P3, P4 and P8. Small by default;
-`--full` has the sizes for which figures of the Go operator are known, which stand beside ours. `KUBERAY_GO_OPERATOR`
-names a KubeRay binary to be measured too. Times hold only within one run on one machine, and so are given as ratios;
-counts of API calls are exact, and only they fail the run.
+P1 one large cluster; P2 many small ones; P3 at rest over them; P4 a restart over them; P5 what larger ones take of
+memory; P6 a cluster that grows beside others that are edited; P7 all are deleted; P8 many clusters scaled out and in;
+P9 one change of a Pod in a large cluster that is settled. Without names: P1, P2, P3, P4, P7, P8 and P9. Small by
+default; `--full` has the sizes for which figures of the Go operator are known, which stand beside ours.
+`KUBERAY_GO_OPERATOR` names a KubeRay binary to be measured too. Times hold only within one run on one machine, and so
+are given as ratios; counts of API calls are exact, and only they fail the run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import statistics
 import sys
 import time
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ import uvloop
 from tests.control_plane import ProgramsMissing, programs
 
 from bench import Figures
+from bench.rig import settled
 from bench.rig.bare import BareClient
 from bench.rig.noise import Stopwatch
 from bench.rig.rig import Candidate, at_once, rig
@@ -66,13 +68,13 @@ FULL = Size(big=1000, clusters=1000, workers=3, namespaces=10, rest=60.0, edited
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenarios", nargs="*", metavar="P1|P2|P3|P4|P6|P8")
+    parser.add_argument("scenarios", nargs="*", metavar="P1...P9")
     parser.add_argument("--full", action="store_true", help="the sizes of the known figures; takes many minutes")
     parser.add_argument("--workers", type=int, help="workers of each small cluster")
     parser.add_argument("--namespaces", type=int, help="namespaces that the small clusters are spread over")
     asked = parser.parse_args()
-    wanted = set(asked.scenarios) or {"P1", "P2", "P3", "P4", "P8"}
-    if unknown := wanted - {"P1", "P2", "P3", "P4", "P6", "P8"}:
+    wanted = set(asked.scenarios) or {"P1", "P2", "P3", "P4", "P7", "P8", "P9"}
+    if unknown := wanted - {f"P{number}" for number in range(1, 10)}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     try:
         programs()
@@ -97,10 +99,14 @@ def main() -> int:
 async def _measure(wanted: set[str], size: Size, figures: Figures) -> None:
     if "P1" in wanted:
         await one_large_cluster(size, figures)
-    if wanted & {"P2", "P3", "P4", "P8"}:
+    if wanted & {"P2", "P3", "P4", "P7", "P8"}:
         await many_clusters(size, figures, wanted)
+    if "P5" in wanted:
+        await larger_clusters(replace(size, workers=9), figures)
     if "P6" in wanted:
         await growing_beside_others(size, figures)
+    if "P9" in wanted:
+        one_change_in_a_large_cluster(figures)
 
 
 async def one_large_cluster(size: Size, figures: Figures) -> None:
@@ -189,6 +195,8 @@ async def many_clusters(size: Size, figures: Figures, wanted: set[str]) -> None:
                         await _scaled(where, operator, some, size, figures, scaling, name)
                 if "P4" in wanted:
                     await _restarted(where, candidate, names, figures)
+                if "P7" in wanted:
+                    await _deleted(where, candidate, names, figures)
 
 
 async def _rest(where: Rig, operator: Measured, size: Size, figures: Figures, *, strict: bool) -> None:
@@ -217,6 +225,45 @@ async def _restarted(where: Rig, candidate: Candidate, names: Names, figures: Fi
         figures.add("   CPU until a new cluster is ready", cpu, "s", compared="Go, 1,000 clusters: 2.4 s, goal 2.4 s")
         figures.add("   the new cluster is ready after", took, "s", compared="Go 2.4 s; start of the process included")
         figures.add("   RSS of the fresh process", operator.rss, "MB", compared="Go, 1,000 clusters: 261")
+
+
+async def _deleted(where: Rig, candidate: Candidate, names: Names, figures: Figures) -> None:
+    """P7: all clusters go, and what they own goes with them without the operator's help."""
+    with where.operator(candidate) as operator:
+        await where.is_quiet()
+        before, mark, watch = operator.cpu, where.audit.mark(), Stopwatch()
+        await where.delete_clusters(sorted({namespace for namespace, _ in names}), operator)
+        took = watch.stop()
+        calls = where.audit.calls(mark)
+        compared = f"{took} until nothing is left; Go, 1,000 clusters: 6.1 s"
+        figures.add(f"P7 {candidate.name}: CPU while all are deleted", operator.cpu - before, "s", compared=compared)
+        limit = 0.0 if candidate.name == "ours" else None
+        figures.add("   API calls", float(calls.objects + calls.status), "", limit=limit, compared="Go 0")
+
+
+async def larger_clusters(size: Size, figures: Figures) -> None:
+    """P5: the memory of an operator that has brought up clusters of ten Pods, and of a fresh one over them."""
+    for candidate in Candidate.all():
+        async with rig() as where:
+            names = await _names(where, size, "work")
+            async with where.kubelet():
+                with where.operator(candidate) as operator:
+                    await where.create_clusters(names, size.workers)
+                    await where.are_ready(names, size.workers, operator)
+                    await where.is_quiet(15.0)
+                    title = f"P5 {candidate.name}: RSS with {size.clusters} clusters of 1 + {size.workers} Pods"
+                    compared = f"peak {operator.peak:.0f} MB; Go, 1,000 clusters: 577, tuned 634; goal 160"
+                    figures.add(title, operator.rss, "MB", compared=compared)
+                with where.operator(candidate) as operator:
+                    await where.is_quiet(5.0)
+                    figures.add("   a fresh process over them", operator.rss, "MB", compared="Go 513, tuned 656")
+                    figures.add("   its CPU until quiet", operator.cpu, "s", compared="Go 5.1 s, tuned 4.7 s")
+
+
+def one_change_in_a_large_cluster(figures: Figures) -> None:
+    """P9: what observe and decide cost for one Pod among 5,000 that are settled."""
+    cost = settled.one_change(5000)
+    figures.add("P9 one Pod of 5,000 changes: observe and decide", cost * 1000, "ms", limit=5.0)
 
 
 async def _scaled_bare(bare: BareClient, names: Names, workers: int) -> tuple[Stopwatch, Stopwatch]:

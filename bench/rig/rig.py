@@ -135,6 +135,16 @@ class Rig:
 
         await at_once(create, names)
 
+    async def delete_clusters(self, namespaces: Iterable[str], *processes: Measured) -> None:
+        """Delete all clusters of some namespaces, and wait until their Pods are gone too."""
+        for namespace in namespaces:
+            await self.client.delete_all(RAY_CLUSTERS, namespace=namespace)
+        for namespace in namespaces:
+            while await self.count_pods(namespace):
+                for process in processes:
+                    process.check()
+                await asyncio.sleep(0.2)
+
     async def scale_clusters(self, names: Iterable[tuple[str, str]], workers: int) -> None:
         """Change the number of workers of clusters."""
         patch = {"spec": {"workerGroupSpecs": manifests.raycluster("", "", workers)["spec"]["workerGroupSpecs"]}}
