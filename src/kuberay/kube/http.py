@@ -28,7 +28,7 @@ from kuberay.kube.transport import Request, Response
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from aiohttp.abc import AbstractResolver
     from aiohttp.connector import AddrInfoType
@@ -63,6 +63,7 @@ class HttpTransport:
         resolver: Callable[[], AbstractResolver] | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.access = access
         self._timeout = timeout
@@ -71,6 +72,7 @@ class HttpTransport:
         self._tls = TlsContexts(access, clock=clock)
         self._plugin = PluginCredentials(access.plugin, clock=clock, now=now) if access.plugin is not None else None
         self._now = now
+        self._sleep = sleep
         self._http_proxy = None if is_socks(access.proxy) else access.proxy
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -242,7 +244,7 @@ class _HttpStream:
             return  # all of it has come
         protocol.pause_reading()
         try:
-            await asyncio.sleep(_GATHERING)
+            await self._transport._sleep(_GATHERING)
         finally:
             protocol.resume_reading()
 
