@@ -126,6 +126,14 @@ class TestDecisions:
         assert patch.uid == "uid-rc-head"
         assert list(patch.patch["spec"]) == ["ingress"]
 
+    def test_labels_that_are_lost_come_back(self) -> None:
+        rc = closed()
+        head, workers = stored(rc)
+        bare = msgspec.structs.replace(head, metadata=msgspec.structs.replace(head.metadata, labels={"x": "y"}))
+        (patch,) = plan(rc, [bare, workers]).actions
+        assert isinstance(patch, Patch)
+        assert patch.patch == {"metadata": {"labels": {**head.metadata.labels, "x": None}}}
+
     def test_the_policy_of_a_group_that_is_gone_goes(self) -> None:
         """raycluster EX-93."""
         found = plan(closed(), stored(closed(groups=[group("a"), group("b")])))

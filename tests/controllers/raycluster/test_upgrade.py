@@ -110,7 +110,8 @@ class TestWhatIsNoChange:
 
     def test_a_cluster_that_is_being_suspended_is_not_recreated(self) -> None:
         rc = recreating(groups=with_image("ray:2"), suspend=True, status=holding("RayClusterSuspended"))
-        assert not plan(seen(rc, made_from(OLD))).actions
+        found = plan(seen(rc, made_from(OLD)))
+        assert [each.why for each in found.actions] == ["the cluster is being suspended"]
 
 
 class TestWithoutIt:
