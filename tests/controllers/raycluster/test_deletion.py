@@ -197,6 +197,8 @@ class TestTheDeadline:
     def test_is_the_users_to_set(self) -> None:
         found = plan(seen(dying(begun=2, annotations={"ray.io/gcs-ft-deletion-timeout": "1"})))
         assert finalizers(found) == RELEASED
+        assert creates(found) == []
+        assert warning(found).reason == "ForceDeletedStuckCluster"
 
     @pytest.mark.parametrize("text", ["0", "-5", "abc", "1e3", "9" * 30])
     def test_is_five_minutes_when_it_cannot_be_read(self, text: str) -> None:

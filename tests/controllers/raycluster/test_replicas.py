@@ -155,8 +155,9 @@ class TestShrinking:
 
     def test_with_the_autoscaler_nothing_goes_unnamed(self) -> None:
         """raycluster EX-70."""
-        rc = tpus(1, 2, named=("ghost",), enableInTreeAutoscaling=True)
-        assert not plan(situation_with_rights(rc, *replica("a", 0), *replica("b", 1))).actions
+        for named in ((), ("ghost",)):
+            rc = tpus(1, 2, named=named, enableInTreeAutoscaling=True)
+            assert not plan(situation_with_rights(rc, *replica("a", 0), *replica("b", 1))).actions
 
     def test_unless_any_may_go(self) -> None:
         options = ControllerOptions(resync=None, random_pod_delete=True)
