@@ -41,7 +41,7 @@ from kuberay.controllers.raycluster.observe import (
 )
 from kuberay.controllers.running import run_controller
 from kuberay.kube.controller import Controller, Result, itself, owner
-from kuberay.kube.identity import identity
+from kuberay.kube.identity import Key, identity
 from kuberay.kube.informer import Informer
 from kuberay.kube.metrics import ControllerMetrics, QueueMetrics
 from kuberay.kube.predicates import annotations_changed, any_of, deletion_asked, generation_changed, labels_changed
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from kuberay.controllers.running import Turn
     from kuberay.kube.client import Client
     from kuberay.kube.decoding import Unreadable
-    from kuberay.kube.identity import Key
     from kuberay.kube.metrics import Metrics
     from kuberay.kube.recorder import Recorder
     from kuberay.kube.resources import Resource
@@ -215,7 +214,9 @@ class RayClusterController:
         )
         self._controller.watches(self.clusters, itself, when=_is_news)
         owner_key = owner("RayCluster", "ray.io")
-        self._controller.watches(self.pods, owner_key, after=options.gathering)
+        self._controller.watches(
+            self.pods, lambda pod: tuple(owner_key(pod)) or _by_label(pod), after=options.gathering
+        )
         self._controller.watches(self.services, owner_key)
         self._controller.watches(self.jobs, owner_key)
         self._controller.watches(self.claims, owner_key)
@@ -375,6 +376,12 @@ class RayClusterController:
             if event.is_about_namespace:
                 regarding = Regarding("v1", "Namespace", "", cluster.namespace, "")
             self._recorder.event(regarding, event.type, event.reason, event.action, event.note)
+
+
+def _by_label(pod: Pod) -> tuple[Key, ...]:
+    """The cluster that a Pod of somebody else is labelled with: it is told of, or its name is waited for."""
+    name = pod.metadata.labels.get(labels.CLUSTER)
+    return (Key(pod.metadata.namespace, name),) if name else ()
 
 
 def _states(pods: Iterable[Pod]) -> set[tuple[str, str]]:
