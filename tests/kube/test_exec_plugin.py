@@ -219,6 +219,29 @@ class TestWhenItFails:
             await asking
         assert not is_running(int((tmp_path / "own").read_text()))
 
+    async def test_so_does_one_that_is_given_up_while_it_starts(
+        self, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        start = asyncio.create_subprocess_exec
+        started: list[asyncio.subprocess.Process] = []
+        is_up, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly(*args: Any, **options: Any) -> asyncio.subprocess.Process:
+            started.append(await start(*args, **options))
+            is_up.set()
+            await go_on.wait()
+            return started[0]
+
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+        asking = asyncio.create_task(PluginCredentials(program.does("sleep 300")).current())
+        await is_up.wait()
+        asking.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert not is_running(started[0].pid)
+
     async def test_it_is_not_started_by_every_request(self, program: Program, clocks: Clocks) -> None:
         credentials = clocks.credentials(program.does("exit 1"))
         for _ in range(3):

@@ -32,6 +32,7 @@ MODULES = sorted(Path(str(kube.__file__)).parent.glob("*.py"))
 SOURCES = ("time", "random", "secrets", "uuid", "threading")
 SPAWNING = ("create_task", "ensure_future", "run_coroutine_threadsafe", "to_thread", "Thread")
 TAKES = {
+    "exec_plugin": {"asyncio.create_task"},  # a program that is being started is waited for, to be stopped
     "leadership": {"threading.Thread", "threading.Event", "asyncio.to_thread"},  # a thread is what it is for
     "metrics": {"asyncio.to_thread"},  # text is made off the loop
     "webhook": {"asyncio.create_task"},  # and cancelled and waited for by who made it

@@ -132,15 +132,7 @@ class PluginCredentials:
         wanted = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
         environment = {**plugin.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": orjson.dumps(wanted).decode()}
         try:
-            process = await asyncio.create_subprocess_exec(
-                plugin.command,
-                *plugin.args,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=environment,
-                start_new_session=True,  # so that what it starts itself can be stopped with it
-            )
+            process = await _started(plugin, environment)
         except (OSError, ValueError) as error:
             hint = f"; {plugin.install_hint}" if plugin.install_hint else ""
             raise self._failed(f"cannot be started: {error}{hint}") from error
@@ -191,6 +183,27 @@ class PluginCredentials:
 
     def _failed(self, how: str) -> CredentialError:
         return CredentialError(f"{self._plugin.origin}: the credential plugin {self._plugin.command!r} {how}")
+
+
+async def _started(plugin: ExecPlugin, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            plugin.command,
+            *plugin.args,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # so that what it starts itself can be stopped with it
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # It may be running already, and have started others: asyncio would stop it alone, and wait for them.
+        with contextlib.suppress(OSError, ValueError):
+            await _stop(await starting)
+        raise
 
 
 async def _read_all(stream: asyncio.StreamReader | None) -> bytes | None:
