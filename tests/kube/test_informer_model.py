@@ -188,7 +188,7 @@ class _Stream:
                         yield text
                 self._fault = ""
                 self._after = lines[-1][0]
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(1.0)
 
 
 class AgainstAModel(RuleBasedStateMachine):
