@@ -52,7 +52,7 @@ class Flags:
         shown=":8082 in a Pod, else 127.0.0.1:8082",
     )
     kubeconfig: str = _flag(
-        "", "Cluster to work on. Default: $KUBECONFIG, ~/.kube/config, the Pod's own account.", value="FILE"
+        "", "Cluster to work on. Default: $KUBECONFIG, the Pod's own account, ~/.kube/config.", value="FILE"
     )
     leader_election_namespace: str = _flag(
         "", "Namespace of the lease. Default: that of the Pod's account.", value="NAMESPACE"
