@@ -19,7 +19,18 @@ from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.kube.client import Client
 from kuberay.kube.errors import TransportError
 from kuberay.kube.informer import Informer
-from kuberay.kube.resources import JOBS, PODS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS, SERVICES
+from kuberay.kube.resources import (
+    INGRESSES,
+    JOBS,
+    NETWORK_POLICIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
 from kuberay.kube.store import Store
 from kuberay.operator.main import run
 from kuberay.operator.settings import Settings
@@ -41,6 +52,10 @@ PACE = 0.1
 QUIET = 4
 """Looks, one every `PACE` seconds, in which nothing was written."""
 
+_MADE = (
+    *(PODS, SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, SECRETS, JOBS),
+    *(INGRESSES, NETWORK_POLICIES, PERSISTENT_VOLUME_CLAIMS),
+)
 _REPLICA = "ray.io/worker-group-replica-name"
 
 
@@ -198,6 +213,8 @@ async def played(client: Client, scenarios: Sequence[Scenario], *, few: bool) ->
             try:
                 return await _outcome(client, scenario, death)
             except Exception as error:
+                while isinstance(error, ExceptionGroup):
+                    error = error.exceptions[0]
                 return f"{type(error).__name__}: {error}"
 
     async def play(scenario: Scenario) -> Played:
@@ -276,7 +293,7 @@ async def _quiet(transport: Meddler) -> None:
 
 async def _taken(world: World, witness: Witness, before: frozenset[str], writes: int) -> Outcome:
     left: Counter[str] = Counter()
-    for kind in (PODS, SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, SECRETS, JOBS):
+    for kind in _MADE:
         found = await world.client.list(kind, namespace=world.namespace)
         left[kind.kind] = len([each for each in found.items if each["metadata"]["name"] != "default"])
     page = await world.client.list(RAY_CLUSTERS, namespace=world.namespace, type=RayCluster)

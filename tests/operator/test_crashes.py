@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.build.options import BuildOptions
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.raycluster.deletion import TIMEOUT
 from kuberay.kube.errors import NotFound
-from kuberay.kube.resources import NAMESPACES, PODS
+from kuberay.kube.resources import NAMESPACES, NETWORK_POLICIES, PODS
 from kuberay.sim.kubelet import Fate
 from tests.build.clusters import group, template
 from tests.operator.crashes import Outcome, Played, Scenario, played
@@ -34,10 +35,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 Json = dict[str, Any]
 
 RANDOM_HEADS = replace(OPTIONS, build=BuildOptions(deterministic_head_name=False))
+OPEN_GATES = {Gate.GCS_FAULT_TOLERANCE_EMBEDDED_STORAGE: True, Gate.RAY_CLUSTER_NETWORK_POLICY: True}
+GATES = replace(OPTIONS, gates=FeatureGates(OPEN_GATES))
 TWO: Json = {"groups": [group(replicas=2)]}
 RECREATE: Json = {**TWO, "upgradeStrategy": {"type": "Recreate"}}
 REDIS: Json = {**TWO, "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}
 HASTY: Json = {**REDIS, "metadata": {"annotations": {TIMEOUT: "1"}}}
+FURNISHED: Json = {
+    **TWO,
+    "gcsFaultToleranceOptions": {"backend": "rocksdb"},
+    "networkPolicy": {},
+    "head": {"enableIngress": True},
+}
 AUTOSCALED: Json = {**TWO, "enableInTreeAutoscaling": True, "authOptions": {"mode": "token"}}
 
 
@@ -88,6 +97,11 @@ def whole(workers: int) -> Claim:
     return holds
 
 
+async def furnished(world: World, before: frozenset[str]) -> bool:
+    page = await world.client.list(NETWORK_POLICIES, namespace=world.namespace)
+    return len(page.items) == 2 and await whole(2)(world, before)
+
+
 async def renewed(world: World, before: frozenset[str]) -> bool:
     is_new = not before & {pod.metadata.uid for pod in await world.pods()}
     return is_new and await whole(2)(world, before)
@@ -116,6 +130,7 @@ SCENARIOS = (
     Scenario("a cluster comes up whose head has any name", apply(TWO), whole(2), options=RANDOM_HEADS),
     Scenario("an autoscaled cluster comes up", apply(AUTOSCALED), whole(2)),
     Scenario("a fault tolerant cluster comes up", apply(REDIS), whole(2)),
+    Scenario("a cluster comes up with all there is", apply(FURNISHED), furnished, options=GATES),
     Scenario("replicas of several hosts come up", apply(slices(2)), whole(4), hosts=2),
     Scenario("a cluster grows", edit(groups=[group(replicas=5)]), whole(5), TWO, whole(2)),
     Scenario("a cluster shrinks", edit(groups=[group(replicas=0)]), whole(0), TWO, whole(2)),
