@@ -11,7 +11,7 @@ import pytest
 
 from kuberay.kube import errors
 from kuberay.kube.access import Access, Material, Token
-from kuberay.kube.client import Client, PatchType, Propagation
+from kuberay.kube.client import Client, PatchType, Propagation, Retry
 from kuberay.kube.decoding import Event, EventType
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.informer import Informer
@@ -168,6 +168,23 @@ class TestVerbs:
         assert (names, token) == ([f"p{number}" for number in range(5)], "")
         selected = await client.list(PODS, namespace=namespace, fields="metadata.name=p3")
         assert [each["metadata"]["name"] for each in selected.items] == ["p3"]
+
+    async def test_a_list_no_older_than_what_is_known(self, kubernetes: ControlPlane, namespace: str) -> None:
+        client = Client(HttpTransport(load(kubernetes.kubeconfig)), retry=Retry(attempts=0))
+        try:
+            for name in ("m0", "m1"):
+                await client.create(CONFIG_MAPS, config_map(name), namespace=namespace)
+            last = await client.create(CONFIG_MAPS, config_map("m2"), namespace=namespace, type=ConfigMap)
+            known = last.metadata.resource_version
+            page = await client.list(CONFIG_MAPS, namespace=namespace, limit=2, not_older_than=known)
+            rest = await client.list(CONFIG_MAPS, namespace=namespace, continue_=page.continue_, not_older_than=known)
+            assert {"m0", "m1", "m2"} <= {each["metadata"]["name"] for each in (*page.items, *rest.items)}
+            with pytest.raises(errors.Timeout) as ahead:
+                await client.list(CONFIG_MAPS, namespace=namespace, not_older_than=f"{int(known) + 1_000_000}")
+            assert ahead.value.status.details is not None
+            assert [each.reason for each in ahead.value.status.details.causes] == ["ResourceVersionTooLarge"]
+        finally:
+            await client.close()
 
 
 class TestRefusals:
