@@ -16,7 +16,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,8 @@ class ControlPlane:
     kubeconfig: Path
     kubectl: Path
     etcd_url: str = ""
+    server_pid: int = 0
+    """The process of kube-apiserver."""
 
 
 @contextlib.contextmanager
@@ -143,7 +145,7 @@ def control_plane(folder: Path, *, controllers: bool = False, flags: tuple[str, 
                     "--kube-api-burst=2000",
                 )
             )
-        yield plane
+        yield replace(plane, server_pid=server.pid)
 
 
 def _kubeconfig(plane: ControlPlane) -> dict[str, object]:

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has used, those of its children included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def memory_of(pid: int, field: str = "VmRSS") -> float:
+    """Megabytes of memory that a process has."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise RuntimeError(f"there is no {field} of process {pid}")
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A running process."""
@@ -26,24 +40,17 @@ class Measured:
     @property
     def cpu(self) -> float:
         """Seconds of CPU so far, those of its children included."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / _TICKS
+        return cpu_of(self.process.pid)
 
     @property
     def rss(self) -> float:
         """Megabytes of memory now."""
-        return self._memory("VmRSS")
+        return memory_of(self.process.pid)
 
     @property
     def peak(self) -> float:
         """The most megabytes it has had."""
-        return self._memory("VmHWM")
-
-    def _memory(self, field: str) -> float:
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith(f"{field}:"):
-                return int(line.split()[1]) * 1024 / 1e6
-        raise RuntimeError(f"there is no {field} of process {self.process.pid}")
+        return memory_of(self.process.pid, "VmHWM")
 
     def check(self) -> None:
         """Fail if it is not running any more."""
