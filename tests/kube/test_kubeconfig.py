@@ -294,7 +294,7 @@ def spoiled(draw: st.DrawFn) -> Any:
 
 
 @given(spoiled())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_whatever_is_in_a_file_it_can_be_used_or_is_refused_in_words(content: Any) -> None:
     said = ""
     with tempfile.TemporaryDirectory() as folder:
