@@ -67,6 +67,11 @@ class TestAdoption:
         assert [(each.why, each.name) for each in others] == []
         assert found.events == ()
 
+    def test_nothing_is_said_to_wait_that_nobody_has_changed(self, record: Json) -> None:
+        situation = observed(record)
+        status = with_status(situation.cluster, decide(situation, OPTIONS, NOW, ENTROPY)).status
+        assert not {"SpecChangesPending", "PodsBlocked", "Blocked"} & {each.type for each in status.conditions}
+
     def test_the_status_is_written_once_at_most(self, record: Json) -> None:
         situation = observed(record)
         first = decide(situation, OPTIONS, NOW, ENTROPY)

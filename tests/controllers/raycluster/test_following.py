@@ -155,8 +155,7 @@ class TestWhatCannotBeChanged:
         situation = now(made(rc()), rc(serviceType="NodePort", annotations={"a": "1"}))
         assert patched(situation) == {"annotations": {"a": "1"}, "labels": {}, "spec": {}}
         assert waiting(situation) == (
-            "spec.headGroupSpec.serviceType: Service rc-head-svc cannot change while it lives; "
-            "delete it to have it made anew"
+            "spec.headGroupSpec.serviceType: Service rc-head-svc keeps the old value until it is deleted and made anew"
         )
         status = after(situation, plan(situation)).cluster.status
         found = find_condition(status.conditions, "SpecChangesPending")
@@ -177,18 +176,33 @@ class TestWhatCannotBeChanged:
 
 
 class TestWhatIsLeftAlone:
-    @pytest.mark.parametrize("note", ["", "{", "v3:x=1"])
-    def test_one_that_does_not_tell_what_it_was_made_from(self, note: str) -> None:
-        situation = now(made(rc()), rc(annotations={"a": "1"}, serviceType="NodePort"))
+    @staticmethod
+    def without_a_note(situation: Seen, **metadata: Any) -> Seen:
         assert situation.head_service is not None
-        metadata = msgspec.structs.replace(situation.head_service.metadata, annotations={MADE_FROM: note})
-        situation = replace(situation, head_service=msgspec.structs.replace(situation.head_service, metadata=metadata))
+        changed = msgspec.structs.replace(situation.head_service.metadata, **metadata)
+        return replace(situation, head_service=msgspec.structs.replace(situation.head_service, metadata=changed))
+
+    @pytest.mark.parametrize("note", ["{", "v3:x=1"])
+    def test_one_whose_note_cannot_be_read(self, note: str) -> None:
+        situation = now(made(rc()), rc(annotations={"a": "1"}, serviceType="NodePort"))
+        situation = self.without_a_note(situation, annotations={MADE_FROM: note})
         assert patches(situation) == {}
+        assert waiting(situation) == ""
+
+    def test_one_of_another_operator_but_what_it_lacks_is_told(self) -> None:
+        later = rc(annotations={"a": "1", "b": "2"}, serviceType="NodePort")
+        situation = self.without_a_note(now(made(rc()), later), annotations={"b": "2"})
+        assert patches(situation) == {}
+        assert waiting(situation).startswith(
+            "spec.headGroupSpec.serviceType, spec.headServiceAnnotations.a: Service rc-head-svc keeps"
+        )
+
+    def test_one_of_another_operator_that_is_as_the_spec_says(self) -> None:
+        situation = self.without_a_note(made(rc(headService={"spec": {"type": "NodePort"}})), annotations={})
         assert waiting(situation) == ""
 
     def test_one_of_somebody_else(self) -> None:
         situation = now(made(rc()), rc(annotations={"a": "1"}))
-        assert situation.head_service is not None
-        metadata = msgspec.structs.replace(situation.head_service.metadata, owner_references=[])
-        situation = replace(situation, head_service=msgspec.structs.replace(situation.head_service, metadata=metadata))
+        situation = self.without_a_note(situation, annotations={}, owner_references=[])
         assert patches(situation) == {}
+        assert waiting(situation) == ""

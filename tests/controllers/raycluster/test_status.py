@@ -214,10 +214,15 @@ class TestProvisioned:
         """raycluster EX-86."""
         found = of(seen(workers(2), head(), failures=refused()))
         assert condition(found, "RayClusterProvisioned")[0] == "False"
-        assert condition(found, "ReplicaFailure") == ("True", "FailedCreateWorkerPod", "exceeded quota")
+        assert condition(found, "ReplicaFailure")[:2] == ("True", "FailedCreateWorkerPod")
 
 
 class TestReplicaFailure:
+    def test_it_says_what_was_refused_and_when_it_is_tried_again(self) -> None:
+        assert condition(of(seen(workers(2), head(), failures=refused())), "ReplicaFailure")[2] == (
+            "exceeded quota. It is tried again at least every 60 seconds, and when the spec changes"
+        )
+
     def test_it_goes_when_nothing_is_refused_any_more(self) -> None:
         """raycluster EX-87: also when a broken Pod has to be replaced meanwhile, which is no failure of ours."""
         broken = of(seen(workers(1, status=holding("ReplicaFailure")), head(), pod("a", phase="Failed")))

@@ -1,7 +1,7 @@
 """How the Services of a cluster follow its spec: in place where that can be done, or by telling which fields wait.
 
-Only Services that tell what they were made from follow. Those that another operator has made, or a user, are as they
-are. What leads to the head's ports and finds it by its labels goes by the running head, and changes when that does.
+Only Services that tell what they were made from follow. Those that another operator has made, or a user, are left as
+they are. What leads to the head's ports and finds it by its labels goes by the running head, and changes with it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kuberay.api.core import Service
+from kuberay.api.templates import mapping, text
 from kuberay.build import labels, names, origin, services
 from kuberay.controllers.plan import SERVE_SERVICE, SERVICE, Patch
 from kuberay.kube.resources import SERVICES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Subject
     from kuberay.controllers.raycluster.observe import Seen
@@ -61,8 +64,11 @@ def changes(seen: Seen, options: ControllerOptions, scopes: dict[str, str]) -> l
 
 def waiting_fields(seen: Seen) -> dict[str, list[str]]:
     """The fields that a Service cannot follow while it lives, by its name. Those of the head are told with the head."""
-    found = {each.service.name: [f"spec.{field}" for field in _unchangeable(each, seen)] for each in _followed(seen)}
-    return {name: fields for name, fields in found.items() if fields}
+    found = {each.service.name: _unchangeable(each, seen) for each in _followed(seen)}
+    service = seen.head_service
+    if service is not None and _is_ours(service, seen) and labels.MADE_FROM not in service.metadata.annotations:
+        found[service.name] = list(_differences(service, seen))
+    return {name: [f"spec.{field}" for field in fields] for name, fields in found.items() if fields}
 
 
 def _followed(seen: Seen) -> list[_Followed]:
@@ -70,12 +76,33 @@ def _followed(seen: Seen) -> list[_Followed]:
     serve = seen.children.get((SERVICES, names.serve_service(seen.cluster)))
     found: list[_Followed] = []
     for service, after in ((seen.head_service, origins.head_service), (serve, origins.serve_service)):
-        if not isinstance(service, Service) or service.metadata.controller is None:
-            continue
-        before = service.metadata.annotations.get(labels.MADE_FROM, "")
-        if before not in ("", after) and service.metadata.controller.uid == seen.cluster.metadata.uid:
-            found.append(_Followed(service, before, after))
+        if isinstance(service, Service) and _is_ours(service, seen):
+            before = service.metadata.annotations.get(labels.MADE_FROM, "")
+            if before not in ("", after):
+                found.append(_Followed(service, before, after))
     return found
+
+
+def _is_ours(service: Service, seen: Seen) -> bool:
+    owner = service.metadata.controller
+    return owner is not None and owner.uid == seen.cluster.metadata.uid
+
+
+def _differences(service: Service, seen: Seen) -> Iterator[str]:
+    """What the head Service of another operator lacks, as far as that shows: operators never changed theirs."""
+    if (service.spec.type or "ClusterIP") != (_type(seen) or "ClusterIP"):
+        yield origin.SERVICE_TYPE if _given_type(seen) is None else _TYPES[1]
+    for key, value in seen.cluster.spec.head_service_annotations.items():
+        if service.metadata.annotations.get(key) != value:
+            yield f"{origin.SERVICE_ANNOTATIONS}{key}"
+
+
+def _type(seen: Seen) -> str | None:
+    return _given_type(seen) or seen.cluster.spec.head_group_spec.service_type
+
+
+def _given_type(seen: Seen) -> str | None:
+    return text(mapping(seen.cluster.spec.head_group_spec.head_service, "spec"), "type") or None
 
 
 def _waiting(seen: Seen, followed: _Followed) -> list[str]:
@@ -88,9 +115,7 @@ def _waiting(seen: Seen, followed: _Followed) -> list[str]:
 
 def _unchangeable(followed: _Followed, seen: Seen) -> list[str]:
     """An address cannot be given to a Service that has none, nor another one to one that has."""
-    group = seen.cluster.spec.head_group_spec
-    given = ((group.head_service or {}).get("spec") or {}).get("type") or group.service_type
-    needs_address = followed.service.spec.cluster_ip == "None" and given not in (None, "", "ClusterIP")
+    needs_address = followed.service.spec.cluster_ip == "None" and _type(seen) not in (None, "", "ClusterIP")
     return [field for field in followed.fields if field in _FOR_GOOD or (needs_address and field in _TYPES)]
 
 

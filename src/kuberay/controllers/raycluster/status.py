@@ -13,6 +13,7 @@ from kuberay.api.v1 import HeadInfo, RayClusterStatus
 from kuberay.build.labels import NODE_TYPE
 from kuberay.build.names import HEAD
 from kuberay.controllers.conditions import Conditions
+from kuberay.controllers.failures import LONGEST_WAIT
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.merging import merge_patch_between
 from kuberay.controllers.plan import PatchStatus
@@ -149,7 +150,8 @@ def _has_settled(new: RayClusterStatus) -> bool:
 def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None, *, is_settled: bool) -> None:
     if seen.failures:
         worst = min(seen.failures.values(), key=lambda failure: (_SCOPES.get(failure.scope, 2), failure.scope))
-        conditions.set(REPLICA_FAILURE, True, worst.reason, worst.message)
+        again = f"It is tried again at least every {LONGEST_WAIT:.0f} seconds, and when the spec changes"
+        conditions.set(REPLICA_FAILURE, True, worst.reason, f"{worst.message}. {again}")
     else:
         conditions.remove(REPLICA_FAILURE)
 
@@ -214,7 +216,7 @@ def _tells(seen: Seen, known: Condition, found: Trouble) -> bool:
 
 def _waiting_message(of_pods: list[str], of_services: dict[str, list[str]]) -> str:
     sentences = [
-        f"{', '.join(paths)}: Service {name} cannot change while it lives; delete it to have it made anew"
+        f"{', '.join(paths)}: Service {name} keeps the old value until it is deleted and made anew"
         for name, paths in of_services.items()
     ]
     if of_pods:
