@@ -169,6 +169,19 @@ class TestAnIngress:
         found = await get(world, INGRESSES, "mine")
         assert found["metadata"]["resourceVersion"] == mine["metadata"]["resourceVersion"]
 
+    async def test_one_that_nobody_asks_for_any_more_stays_and_is_told(self, world: World) -> None:
+        await world.apply(head=INGRESS_HEAD)
+        await world.ready(1)
+        await world.patch({"spec": {"headGroupSpec": {"enableIngress": False}}})
+        found = await world.condition("SpecChangesPending")
+        assert found.message == "spec.headGroupSpec.enableIngress: Ingress rc-head-ingress stays until it is deleted"
+        await world.delete(INGRESSES, "rc-head-ingress")
+
+        async def is_told_no_more() -> bool:
+            return "SpecChangesPending" not in [each.type for each in (await world.cluster()).status.conditions]
+
+        await world.becomes(is_told_no_more)
+
     async def test_somebody_elses_of_that_name_is_left_alone(self, world: World) -> None:
         backend = {"service": {"name": "x", "port": {"number": 1}}}
         made = await create(world, INGRESSES, "rc-head-ingress", spec={"defaultBackend": backend})

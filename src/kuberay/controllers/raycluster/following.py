@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from kuberay.api.core import Service
 from kuberay.api.templates import mapping, text
 from kuberay.build import labels, names, origin, services
+from kuberay.controllers.kinds import ROUTES
 from kuberay.controllers.plan import SERVE_SERVICE, SERVICE, Patch
-from kuberay.kube.resources import SERVICES
+from kuberay.kube.resources import INGRESSES, SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kuberay.api.partial import Ingress, PartialObject
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Subject
     from kuberay.controllers.raycluster.observe import Seen
@@ -71,6 +73,18 @@ def waiting_fields(seen: Seen) -> dict[str, list[str]]:
     return {name: [f"spec.{field}" for field in fields] for name, fields in found.items() if fields}
 
 
+def left_over(seen: Seen) -> list[str]:
+    """Ways from outside that nobody asks for any more. They stay, as with KubeRay, but their user should know."""
+    if seen.cluster.spec.head_group_spec.enable_ingress:
+        return []
+    ways = ((INGRESSES, names.ingress(seen.cluster)), (ROUTES, names.route(seen.cluster)))
+    return [
+        f"{resource.kind} {name}"
+        for resource, name in ways
+        if (found := seen.children.get((resource, name))) is not None and _is_ours(found, seen)
+    ]
+
+
 def _followed(seen: Seen) -> list[_Followed]:
     origins = seen.blueprint.origins
     serve = seen.children.get((SERVICES, names.serve_service(seen.cluster)))
@@ -83,8 +97,8 @@ def _followed(seen: Seen) -> list[_Followed]:
     return found
 
 
-def _is_ours(service: Service, seen: Seen) -> bool:
-    owner = service.metadata.controller
+def _is_ours(child: Service | Ingress | PartialObject, seen: Seen) -> bool:
+    owner = child.metadata.controller
     return owner is not None and owner.uid == seen.cluster.metadata.uid
 
 

@@ -166,9 +166,10 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
             conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", message)
 
     of_pods, of_services = upgrade.waiting_fields(seen), following.waiting_fields(seen)
-    if of_pods or of_services:
-        reason = "PodsOfOlderSpec" if of_pods else "ServiceOfOlderSpec"
-        conditions.set(SPEC_PENDING, True, reason, _waiting_message(of_pods, of_services))
+    left_over = following.left_over(seen)
+    if of_pods or of_services or left_over:
+        reason = "PodsOfOlderSpec" if of_pods else "ServiceOfOlderSpec" if of_services else "LeftOver"
+        conditions.set(SPEC_PENDING, True, reason, _waiting_message(of_pods, of_services, left_over))
     else:
         conditions.remove(SPEC_PENDING)
 
@@ -214,11 +215,12 @@ def _tells(seen: Seen, known: Condition, found: Trouble) -> bool:
     return known.reason == found.reason and timestamp(found.made_at) < (seen.cluster.status.last_update_time or "")
 
 
-def _waiting_message(of_pods: list[str], of_services: dict[str, list[str]]) -> str:
+def _waiting_message(of_pods: list[str], of_services: dict[str, list[str]], left_over: list[str]) -> str:
     sentences = [
         f"{', '.join(paths)}: Service {name} keeps the old value until it is deleted and made anew"
         for name, paths in of_services.items()
     ]
+    sentences += [f"spec.headGroupSpec.enableIngress: {what} stays until it is deleted" for what in left_over]
     if of_pods:
         listed = ", ".join(of_pods[:_MOST_PATHS])
         more = f" and {len(of_pods) - _MOST_PATHS} more" if len(of_pods) > _MOST_PATHS else ""
