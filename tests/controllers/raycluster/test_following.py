@@ -136,6 +136,13 @@ class TestWhatGoesByTheHead:
         assert found["spec"]["selector"]["app.kubernetes.io/name"] == "mine"
         assert found["labels"]["app.kubernetes.io/name"] == "mine"
 
+    def test_a_selector_of_the_users_own_never_counts(self) -> None:
+        given = {"spec": {"selector": {"app": "mine"}}}
+        situation = now(made(rc()), rc(headService=given, template_labels={"app.kubernetes.io/name": "mine"}))
+        assert patches(situation) == {}
+        found = patched(replace(situation, pods=(), counted=None))
+        assert "app" not in found["spec"]["selector"]
+
     def test_nothing_else_waits_for_it(self) -> None:
         situation = now(made(rc()), rc(ports=PORTS, annotations={"a": "1"}))
         assert patched(situation)["spec"] == {}

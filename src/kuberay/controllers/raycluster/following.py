@@ -29,7 +29,7 @@ Json = dict[str, Any]
 _TYPES = (origin.SERVICE_TYPE, f"{origin.HEAD_SERVICE_SPEC}type")
 _FOR_GOOD = (f"{origin.HEAD_SERVICE_SPEC}clusterIP", f"{origin.HEAD_SERVICE_SPEC}clusterIPs")
 _OF_THE_HEAD = (origin.HEAD_LABELS, "headGroupSpec.template.metadata", origin.CONTAINER_PORTS)
-_GO_BY_THE_HEAD = (*_OF_THE_HEAD, f"{origin.HEAD_SERVICE_SPEC}ports")
+_GO_BY_THE_HEAD = (*_OF_THE_HEAD, f"{origin.HEAD_SERVICE_SPEC}ports", f"{origin.HEAD_SERVICE_SPEC}selector")
 
 
 @dataclass(frozen=True, slots=True)
