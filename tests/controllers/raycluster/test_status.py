@@ -218,6 +218,14 @@ class TestProvisioned:
 
 
 class TestReplicaFailure:
+    def test_what_others_use_of_a_quota_is_no_news(self) -> None:
+        def used(pods: int) -> dict[str, Failure]:
+            return {"group wg": replace(refused()["group wg"], message=f"exceeded quota: used: pods={pods}")}
+
+        first = of(seen(workers(2), head(), failures=used(9)))
+        again = of(seen(workers(2, status=first.to_dict()), head(), failures=used(10)))
+        assert again.conditions == first.conditions
+
     def test_it_says_what_was_refused_and_when_it_is_tried_again(self) -> None:
         assert condition(of(seen(workers(2), head(), failures=refused())), "ReplicaFailure")[2] == (
             "exceeded quota. It is tried again at least every 60 seconds, and when the spec changes"

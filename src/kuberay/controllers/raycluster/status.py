@@ -50,6 +50,7 @@ SUSPENDED_STATE = "suspended"
 # Somebody may be waiting for these; the other conditions follow Pods, and Pods come in flocks.
 _URGENT = (BLOCKED, REDIS_CLEANUP, REPLICA_FAILURE, SUSPENDED, SUSPENDING)
 _MOST_PATHS = 20
+_NUMBERS = re.compile(r"\d+")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
@@ -148,13 +149,7 @@ def _has_settled(new: RayClusterStatus) -> bool:
 
 
 def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None, *, is_settled: bool) -> None:
-    if seen.failures:
-        worst = min(seen.failures.values(), key=lambda failure: (_SCOPES.get(failure.scope, 2), failure.scope))
-        again = f"It is tried again at least every {LONGEST_WAIT:.0f} seconds, and when the spec changes"
-        conditions.set(REPLICA_FAILURE, True, worst.reason, f"{worst.message}. {again}")
-    else:
-        conditions.remove(REPLICA_FAILURE)
-
+    _set_replica_failure(conditions, seen)
     was_suspending, was_suspended = conditions.is_true(SUSPENDING), conditions.is_true(SUSPENDED)
     _set_head_pod_ready(conditions, seen)
     if not conditions.is_true(PROVISIONED) and not was_suspended:
@@ -189,6 +184,20 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
     else:
         conditions.set(SUSPENDED, False, SUSPENDED)
         conditions.set(SUSPENDING, bool(seen.cluster.spec.suspend), SUSPENDING)
+
+
+def _set_replica_failure(conditions: Conditions, seen: Seen) -> None:
+    """What was refused, of several the one that the others wait for. How much of a quota others use is no news."""
+    if not seen.failures:
+        conditions.remove(REPLICA_FAILURE)
+        return
+    worst = min(seen.failures.values(), key=lambda failure: (_SCOPES.get(failure.scope, 2), failure.scope))
+    again = f"It is tried again at least every {LONGEST_WAIT:.0f} seconds, and when the spec changes"
+    message = f"{worst.message}. {again}"
+    known = find_condition(seen.cluster.status.conditions, REPLICA_FAILURE)
+    told = None if known is None else (known.status, known.reason, _NUMBERS.sub("", known.message))
+    if told != ("True", worst.reason, _NUMBERS.sub("", message)):
+        conditions.set(REPLICA_FAILURE, True, worst.reason, message)
 
 
 def _set_suspended(conditions: Conditions) -> None:
