@@ -152,14 +152,10 @@ class TestReadingOurWrites:
         store: Store[Thing] = Store()
         store.replaced([], "1")
         for number in (2, 3):
-            written = thing(f"t-{number}", number)
-            store.wrote(
-                msgspec.structs.replace(
-                    written, metadata=msgspec.structs.replace(written.metadata, uid="".join(("u", "id")))
-                )
-            )
+            written = thing(f"t-{number}", number).metadata
+            store.wrote(Thing(msgspec.structs.replace(written, namespace="".join(("sp", "ace")))))
         first, second = (each.metadata for each in store)
-        assert first.uid is second.uid
+        assert first.namespace is second.namespace
 
     def test_a_created_object_is_there_at_once(self) -> None:
         store = store_of()

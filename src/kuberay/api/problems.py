@@ -59,6 +59,11 @@ def child(path: str, key: str | int) -> str:
     return f"{path}.{key}" if path else key
 
 
+def beneath(path: str, inner: str) -> str:
+    """A path within something that itself has a path: `a.b` + `c[0]` = `a.b.c[0]`."""
+    return f"{path}{inner}" if not inner or inner.startswith("[") else f"{path}.{inner}"
+
+
 Path = str | tuple["Path", str | int]
 """A path in the making: the path of the parent, and the key. Most are never written out, for nothing is wrong there."""
 

@@ -7,11 +7,14 @@ is in them, and only before anybody else has seen them: who reads them cannot te
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import force_setattr
 
+_UNIQUE = frozenset(("uid", "resource_version"))
+"""What no two objects have in common."""
 _CAPACITY = 4096
 """How much a table holds before it starts anew: what is common comes back at once, what is not should not stay."""
 
@@ -44,8 +47,7 @@ class Interner:
                 continue
             kind = type(value)
             if kind is str:
-                known = self._text(value)
-                if known is not value:
+                if name not in _UNIQUE and (known := self._text(value)) is not value:
                     force_setattr(new, name, known)
             elif kind is dict or kind is list:
                 part = self._part(type(new), name, value)
@@ -81,5 +83,10 @@ class Interner:
         return value
 
 
-def _is_frozen(obj: object) -> bool:
-    return isinstance(obj, msgspec.Struct) and obj.__struct_config__.frozen
+def _is_frozen(obj: Any) -> bool:
+    return _is_frozen_type(type(obj))
+
+
+@cache
+def _is_frozen_type(kind: type) -> bool:
+    return issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen

@@ -6,10 +6,14 @@ A user who checks a manifest wants to know now.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import orjson
+
 from kuberay.api import kubernetes, names, structural, templates
-from kuberay.api.problems import Problem, child
+from kuberay.api.problems import Problem, beneath, child
 from kuberay.kube import quantity
 
 if TYPE_CHECKING:
@@ -31,11 +35,18 @@ def shape_problems(spec: RayClusterSpec, path: str = "spec") -> list[Problem]:
         ("PodTemplateSpec", group.template, f"{path}.workerGroupSpecs[{index}].template")
         for index, group in enumerate(groups)
     ]
-    found: list[Problem] = []
-    for kind, value, where in parts:
-        schema = kubernetes.embedded(kind)
-        found += structural.problems(structural.defaulted(value, schema), schema, path=where)
-    return found
+    return [
+        msgspec.structs.replace(problem, path=beneath(where, problem.path))
+        for kind, value, where in parts
+        for problem in _shape_problems(kind, orjson.dumps(value))
+    ]
+
+
+@lru_cache(maxsize=64)
+def _shape_problems(kind: str, value: bytes) -> tuple[Problem, ...]:
+    """Kept for a while: thousands of clusters are made from a few manifests."""
+    schema = kubernetes.embedded(kind)
+    return tuple(structural.problems(structural.defaulted(orjson.loads(value), schema), schema))
 
 
 def cluster_pod_problems(spec: RayClusterSpec, path: str) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -63,7 +64,12 @@ class Blocked(msgspec.Struct, frozen=True):
 
 def timestamp(now: float) -> str:
     """A time as Kubernetes writes it."""
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _written(int(now))
+
+
+@lru_cache(maxsize=16)
+def _written(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def status(seen: Seen, blocked: Blocked | None, now: float, *, has_conditions: bool = True) -> RayClusterStatus:
