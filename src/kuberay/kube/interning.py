@@ -7,7 +7,6 @@ is in them, and only before anybody else has seen them: who reads them cannot te
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -84,9 +83,5 @@ class Interner:
 
 
 def _is_frozen(obj: Any) -> bool:
-    return _is_frozen_type(type(obj))
-
-
-@cache
-def _is_frozen_type(kind: type) -> bool:
-    return issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen
+    config = getattr(obj, "__struct_config__", None)
+    return config is not None and config.frozen
