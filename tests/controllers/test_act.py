@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from kuberay.api.core import Pod
 from kuberay.controllers.act import Actor, Cache
@@ -306,6 +307,27 @@ class TestStages:
         await actor.run([[create(f"p{number}") for number in range(20)]], "u-1")
         assert crowd.most == 4
         assert len(await world.names()) == 20
+
+
+class TestLog:
+    async def test_what_is_done_for_one_reason_is_one_line_with_all_names(self, world: World) -> None:
+        pod = await world.pod("old")
+        with capture_logs() as lines:
+            await world.actor.run([[delete("old", pod.metadata.uid)], [create("a"), create("b")]], "u-1")
+        told = [(each["event"], each["what"], each["why"]) for each in lines]
+        assert told == [("deleted", "worker Pod", "it is too much"), ("created", "head Pod", "it is missing")]
+        assert sorted(lines[1]["name"].split(", ")) == ["a", "b"]
+
+    async def test_very_many_are_told_in_several_lines(self, world: World) -> None:
+        with capture_logs() as lines:
+            await world.actor.run([[create(f"p{number}") for number in range(250)]], "u-1")
+        assert [len(each["name"].split(", ")) for each in lines] == [100, 100, 50]
+
+    async def test_what_was_done_before_an_interruption_is_told(self, world: World) -> None:
+        world.meddler.before = lambda request: TransportError("gone") if b'"b"' in (request.body or b"") else None
+        with capture_logs() as lines:
+            await world.actor.run([[create("a")], [create("b")]], "u-1")
+        assert [each["name"] for each in lines] == ["a"]
 
 
 class TestAnnouncements:

@@ -47,6 +47,10 @@ log = structlog.get_logger(__name__)
 _PASSING = (TransportError, ServiceUnavailable, Timeout, TooManyRequests, Unauthorized)
 
 
+_NAMES_IN_A_LINE = 100
+"""Longer lines are cut by what collects them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cache:
     """Where the objects of a kind are kept, and as what."""
@@ -159,9 +163,13 @@ class Actor:
         """
         outcome = Outcome()
         for stage in stages:
-            async with asyncio.TaskGroup() as group:
-                for action in stage:
-                    group.create_task(self._attempt(action, owner_uid, outcome))
+            before = len(outcome.done)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for action in stage:
+                        group.create_task(self._attempt(action, owner_uid, outcome))
+            finally:
+                _log(outcome.done[before:])
             if outcome.refused or outcome.is_outdated or outcome.interruption is not None:
                 break
         return outcome
@@ -249,7 +257,6 @@ class Actor:
                     "delete it, or give it back its labels"
                 ) from None
             return True
-        log.info("created", what=action.subject.noun, name=action.name, why=action.why)
         cache.store.wrote(made)
         return True
 
@@ -279,7 +286,6 @@ class Actor:
         except Conflict:
             await self._check_is_another(action)
             return
-        log.info("changed", what=action.subject.noun, name=action.name, why=action.why)
         cache.store.wrote(written)
 
     async def _delete(self, action: Delete) -> None:
@@ -298,8 +304,6 @@ class Actor:
         except Conflict:
             await self._check_is_another(action)
             answer = None
-        else:
-            log.info("deleted", what=action.subject.noun, name=action.name, why=action.why)
         if answer is not None and identity(answer).leaving:
             cache.store.wrote(answer)
             return
@@ -320,6 +324,16 @@ class Actor:
         if identity(found).uid == action.uid:
             cache.store.wrote(found)
             raise Outdated
+
+
+def _log(done: Sequence[Action]) -> None:
+    """Tell of everything that was done, in one line for what was done for one reason: thousands would cost too much."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for action in done:
+        reasons.setdefault((f"{verb(action).lower()}d", action.subject.noun, action.why), []).append(action.name)
+    for (what, noun, why), names in reasons.items():
+        for start in range(0, len(names), _NAMES_IN_A_LINE):
+            log.info(what, what=noun, name=", ".join(names[start : start + _NAMES_IN_A_LINE]), why=why)
 
 
 def _is_left_over(action: Create, owner: Any) -> bool:

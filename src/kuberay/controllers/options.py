@@ -24,9 +24,9 @@ class ControllerOptions:
     """Whether what a deleted cluster has stored in Redis is removed."""
     resync: float | None = 300.0
     """Seconds after which a settled cluster is looked at again although nothing happened; `None` for never."""
-    batch: int = 250
+    batch: int = 1000
     """At most so many Pods of a group are made or removed at a time, so that other clusters get their turn."""
-    concurrency: int = 32
+    concurrency: int = 16
     """At most so many writes of one plan are under way at once."""
     replace_after: float = 5.0
     """A Pod that breaks sooner than this after its creation is replaced only then: a template that cannot run must
