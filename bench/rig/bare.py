@@ -75,6 +75,11 @@ class BareClient:
         await at_once(remove, victims)
         await self._write_statuses(names, after)
 
+    async def add_worker(self, key: tuple[str, str]) -> None:
+        """Make the second worker of a cluster."""
+        [second] = _workers(await self._get(*key), 1, 2)
+        await self._making(PODS, key[0])(second)
+
     async def _create(self, key: tuple[str, str], workers: int, *, in_flight: int) -> None:
         namespace, name = key
         manifest = manifests.raycluster(name, namespace, workers)
