@@ -34,7 +34,7 @@ from kuberay.kube.identity import identity
 from kuberay.kube.lanes import Lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from kuberay.controllers.plan import Action
     from kuberay.kube.client import Client
@@ -165,14 +165,20 @@ class Actor:
         for stage in stages:
             before = len(outcome.done)
             try:
-                async with asyncio.TaskGroup() as group:
-                    for action in stage:
-                        group.create_task(self._attempt(action, owner_uid, outcome))
+                await self._at_once([self._attempt(action, owner_uid, outcome) for action in stage])
             finally:
                 _log(outcome.done[before:])
             if outcome.refused or outcome.is_outdated or outcome.interruption is not None:
                 break
         return outcome
+
+    async def _at_once(self, attempts: Sequence[Coroutine[Any, Any, None]]) -> None:
+        if len(attempts) == 1:
+            await attempts[0]  # as most stages: a task of its own would cost more than it does
+            return
+        async with asyncio.TaskGroup() as group:
+            for attempt in attempts:
+                group.create_task(attempt)
 
     async def patch_status(self, action: PatchStatus) -> None:
         """Write a status. An object that is gone, or another one by now, has no need of it.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_EVERY = 10.0
+_EVERY = 5.0
 _WORTH_IT = 0.2
 """Seconds of CPU: who has worked less than that has nothing to give back."""
 

@@ -16,6 +16,7 @@ from kuberay.build import origin
 from kuberay.build import pod as pods
 from kuberay.build.revision import revision
 from kuberay.build.unsupported import unsupported
+from kuberay.controllers.raycluster.children import child_names
 from kuberay.controllers.raycluster.resources import desired_resources
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kuberay.build.options import BuildOptions
     from kuberay.build.pod import PodTemplate
     from kuberay.kube.quantity import Quantity
+    from kuberay.kube.resources import Resource
 
 T = TypeVar("T")
 
@@ -96,6 +98,11 @@ class Blueprint:
             origin.of_head_service(spec),
             origin.of_serve_service(spec),
         )
+
+    @cached_property
+    def children(self) -> tuple[tuple[Resource, str], ...]:
+        """Kinds and names of the children that it may have beside Pods."""
+        return child_names(self._cluster)
 
     @cached_property
     def revision(self) -> str:

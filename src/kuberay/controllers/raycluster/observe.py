@@ -10,7 +10,6 @@ from kuberay.build import labels, names
 from kuberay.build.fault_tolerance import claim_name
 from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import flock
-from kuberay.controllers.raycluster.children import child_names
 from kuberay.kube.resources import SERVICES
 
 if TYPE_CHECKING:
@@ -137,6 +136,7 @@ def observe(
     also be one that a user made beforehand, under its name and with its labels.
     """
     uid = cluster.metadata.uid or ""
+    blueprint = drawn if drawn is not None else Blueprint(cluster)
     counted = pods.of(uid)
     service = services.get(cluster.namespace, names.head_service(cluster))
     claim = claim_name(cluster)
@@ -144,12 +144,13 @@ def observe(
         cluster=cluster,
         pods=counted.pods,
         counted=counted,
-        drawn=drawn,
+        drawn=blueprint,
         strangers=pods.strangers(cluster.namespace, cluster.name, uid),
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
         claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,
         cleanup_jobs=tuple(jobs.by(BY_OWNER, uid)) if jobs is not None else (),
-        children=_children(cluster, {**(stores or {}), SERVICES: services}) | _headless(cluster, services),
+        children=_children(cluster.namespace, blueprint, {**(stores or {}), SERVICES: services})
+        | _headless(cluster, services),
         stand_ins=stand_ins,
         nodes=nodes or {},
         is_namespace_closing=is_namespace_closing,
@@ -158,10 +159,12 @@ def observe(
     )
 
 
-def _children(cluster: RayCluster, stores: Mapping[Resource, Store[Any]]) -> dict[tuple[Resource, str], Any]:
+def _children(
+    namespace: str, blueprint: Blueprint, stores: Mapping[Resource, Store[Any]]
+) -> dict[tuple[Resource, str], Any]:
     found: dict[tuple[Resource, str], Any] = {}
-    for resource, name in child_names(cluster):
-        child = stores[resource].get(cluster.namespace, name) if resource in stores else None
+    for resource, name in blueprint.children:
+        child = stores[resource].get(namespace, name) if resource in stores else None
         if child is not None:
             found[resource, name] = child
     return found
