@@ -41,7 +41,7 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNE
 _NOBODY = Credential()
 _LARGE = 2**20
 _PLENTY = 2**16
-_GATHERING = 0.005
+_GATHERING = 0.01
 """Seconds that news may come late by when there is much of it; what comes after a pause is read at once."""
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
 

@@ -48,6 +48,8 @@ class Interner:
             if kind is str:
                 if name not in _UNIQUE and (known := self._text(value)) is not value:
                     force_setattr(new, name, known)
+            elif kind is dict and before:
+                continue  # labels and annotations change to what nobody else has
             elif kind is dict or kind is list:
                 part = self._part(type(new), name, value)
                 if part is not value:
