@@ -118,6 +118,7 @@ class TestRefusals:
 
 
 class TestNonsense:
+    @pytest.mark.slow  # tracebacks with all that is in them are slow to print
     async def test_a_template_that_no_rule_foresaw_is_told_and_troubles_nobody_else(
         self, server: tuple[Client, Meddler]
     ) -> None:
