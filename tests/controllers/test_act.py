@@ -309,14 +309,35 @@ class TestStages:
         assert len(await world.names()) == 20
 
 
+class Laggard(Crowd):
+    """A transport that answers for the Pod `a` only when another request has been answered."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self._other = asyncio.Event()
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        if b'"name":"a"' in (request.body or b""):
+            await self._other.wait()
+        try:
+            return await super().send(request, timeout=timeout)
+        finally:
+            self._other.set()
+
+
 class TestLog:
+    async def test_things_are_told_in_the_order_in_which_they_were_planned(self, world: World) -> None:
+        actor = Actor(Client(Laggard(world.client.transport)), {PODS: Cache(world.store, Pod)}, concurrency=4)
+        outcome = await actor.run([[create("a"), create("b")]], "u-1")
+        assert [action.name for action in outcome.done] == ["a", "b"]
+
     async def test_what_is_done_for_one_reason_is_one_line_with_all_names(self, world: World) -> None:
         pod = await world.pod("old")
         with capture_logs() as lines:
             await world.actor.run([[delete("old", pod.metadata.uid)], [create("a"), create("b")]], "u-1")
         told = [(each["event"], each["what"], each["why"]) for each in lines]
         assert told == [("deleted", "worker Pod", "it is too much"), ("created", "head Pod", "it is missing")]
-        assert sorted(lines[1]["name"].split(", ")) == ["a", "b"]
+        assert lines[1]["name"] == "a, b"
 
     async def test_very_many_are_told_in_several_lines(self, world: World) -> None:
         with capture_logs() as lines:
@@ -338,7 +359,7 @@ class TestAnnouncements:
 
     async def test_many_things_are_one_event(self, world: World) -> None:
         (event,) = announcements(await world.actor.run([[create(f"p{n:02}") for n in range(20)]], "u-1"))
-        assert event.note.startswith("Created 20 head Pods: default/p")
+        assert event.note.startswith("Created 20 head Pods: default/p00, default/p01, default/p02, ")
         assert event.note.endswith(" and 8 more")
 
     async def test_a_removal_tells_why(self, world: World) -> None:

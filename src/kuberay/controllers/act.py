@@ -167,6 +167,9 @@ class Actor:
             try:
                 await self._at_once([self._attempt(action, owner_uid, outcome) for action in stage])
             finally:
+                # As they were planned, in whatever order the answers came: so is what users are told of them.
+                done = {id(action) for action in outcome.done[before:]}
+                outcome.done[before:] = [action for action in stage if id(action) in done]
                 _log(outcome.done[before:])
             if outcome.refused or outcome.is_outdated or outcome.interruption is not None:
                 break
