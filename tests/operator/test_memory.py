@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import platform
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,8 +38,9 @@ class TestGivingBack:
 
     async def test_works_with_the_library_of_this_machine(self) -> None:
         keeping = asyncio.create_task(keep_small(worked=lambda: 1.0))
-        await asyncio.sleep(0)
-        assert not keeping.done() or keeping.exception() is None
+        await asyncio.wait((keeping,), timeout=0.1)
+        # With glibc it goes on for ever; with another library there is nothing to do.
+        assert keeping.done() is (platform.libc_ver()[0] != "glibc")
         keeping.cancel()
 
 
