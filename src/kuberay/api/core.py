@@ -10,11 +10,11 @@ from __future__ import annotations
 import msgspec
 
 
-class _Slim(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
-    pass
+class Slim(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):
+    """What is read of an object, and nothing else."""
 
 
-class Owner(_Slim, frozen=True, kw_only=True):
+class Owner(Slim, frozen=True, kw_only=True):
     """A reference to an owner."""
 
     api_version: str = ""
@@ -25,7 +25,7 @@ class Owner(_Slim, frozen=True, kw_only=True):
     block_owner_deletion: bool | None = None
 
 
-class Metadata(_Slim, frozen=True, kw_only=True):
+class Metadata(Slim, frozen=True, kw_only=True):
     """What identifies an object and tells whom it belongs to."""
 
     name: str = ""
@@ -47,13 +47,13 @@ class Metadata(_Slim, frozen=True, kw_only=True):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class Container(_Slim, frozen=True, kw_only=True):
+class Container(Slim, frozen=True, kw_only=True):
     """A container of a Pod's spec."""
 
     name: str = ""
 
 
-class PodSpec(_Slim, frozen=True, kw_only=True):
+class PodSpec(Slim, frozen=True, kw_only=True):
     """The part of a Pod's spec that decisions read."""
 
     containers: list[Container] = []
@@ -62,7 +62,7 @@ class PodSpec(_Slim, frozen=True, kw_only=True):
     node_name: str = ""
 
 
-class PodCondition(_Slim, frozen=True, kw_only=True):
+class PodCondition(Slim, frozen=True, kw_only=True):
     """One observation of the kubelet or the scheduler about a Pod."""
 
     type: str = ""
@@ -72,20 +72,20 @@ class PodCondition(_Slim, frozen=True, kw_only=True):
     last_transition_time: str | None = None
 
 
-class Waiting(_Slim, frozen=True, kw_only=True):
+class Waiting(Slim, frozen=True, kw_only=True):
     """A container that has not started, and why."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(_Slim, frozen=True, kw_only=True):
+class Running(Slim, frozen=True, kw_only=True):
     """A container that runs."""
 
     started_at: str | None = None
 
 
-class Terminated(_Slim, frozen=True, kw_only=True):
+class Terminated(Slim, frozen=True, kw_only=True):
     """A container that has ended, and how."""
 
     exit_code: int = 0
@@ -95,7 +95,7 @@ class Terminated(_Slim, frozen=True, kw_only=True):
     finished_at: str | None = None
 
 
-class ContainerState(_Slim, frozen=True, kw_only=True):
+class ContainerState(Slim, frozen=True, kw_only=True):
     """Exactly one member is set; none means waiting without a reason."""
 
     waiting: Waiting | None = None
@@ -103,7 +103,7 @@ class ContainerState(_Slim, frozen=True, kw_only=True):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(_Slim, frozen=True, kw_only=True):
+class ContainerStatus(Slim, frozen=True, kw_only=True):
     """How a container fares."""
 
     name: str = ""
@@ -113,7 +113,7 @@ class ContainerStatus(_Slim, frozen=True, kw_only=True):
     last_state: ContainerState = ContainerState()
 
 
-class PodStatus(_Slim, frozen=True, kw_only=True):
+class PodStatus(Slim, frozen=True, kw_only=True):
     """How a Pod fares."""
 
     phase: str = ""
@@ -126,7 +126,7 @@ class PodStatus(_Slim, frozen=True, kw_only=True):
     init_container_statuses: list[ContainerStatus] = []
 
 
-class Pod(_Slim, frozen=True, kw_only=True):
+class Pod(Slim, frozen=True, kw_only=True):
     """A Pod as it is cached."""
 
     metadata: Metadata = Metadata()
@@ -149,7 +149,7 @@ class Pod(_Slim, frozen=True, kw_only=True):
         return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
 
 
-class ServicePort(_Slim, frozen=True, kw_only=True):
+class ServicePort(Slim, frozen=True, kw_only=True):
     """A port of a Service."""
 
     name: str = ""
@@ -160,7 +160,7 @@ class ServicePort(_Slim, frozen=True, kw_only=True):
     app_protocol: str | None = None
 
 
-class ServiceSpec(_Slim, frozen=True, kw_only=True):
+class ServiceSpec(Slim, frozen=True, kw_only=True):
     """The part of a Service's spec that decisions read."""
 
     type: str = ""
@@ -169,7 +169,7 @@ class ServiceSpec(_Slim, frozen=True, kw_only=True):
     selector: dict[str, str] = {}
 
 
-class Service(_Slim, frozen=True, kw_only=True):
+class Service(Slim, frozen=True, kw_only=True):
     """A Service as it is cached."""
 
     metadata: Metadata = Metadata()
@@ -181,7 +181,7 @@ class Service(_Slim, frozen=True, kw_only=True):
         return self.metadata.name
 
 
-class JobCondition(_Slim, frozen=True, kw_only=True):
+class JobCondition(Slim, frozen=True, kw_only=True):
     """One observation of the Job controller."""
 
     type: str = ""
@@ -190,13 +190,13 @@ class JobCondition(_Slim, frozen=True, kw_only=True):
     message: str = ""
 
 
-class JobStatus(_Slim, frozen=True, kw_only=True):
+class JobStatus(Slim, frozen=True, kw_only=True):
     """How a Job fares."""
 
     conditions: list[JobCondition] = []
 
 
-class Job(_Slim, frozen=True, kw_only=True):
+class Job(Slim, frozen=True, kw_only=True):
     """A Job as it is cached."""
 
     metadata: Metadata = Metadata()
@@ -220,13 +220,13 @@ class Job(_Slim, frozen=True, kw_only=True):
         )
 
 
-class VolumeResources(_Slim, frozen=True, kw_only=True):
+class VolumeResources(Slim, frozen=True, kw_only=True):
     """How much a claim asks for."""
 
     requests: dict[str, str | int] = {}
 
 
-class PersistentVolumeClaimSpec(_Slim, frozen=True, kw_only=True):
+class PersistentVolumeClaimSpec(Slim, frozen=True, kw_only=True):
     """The part of a claim's spec that decisions read."""
 
     access_modes: list[str] = []
@@ -234,7 +234,7 @@ class PersistentVolumeClaimSpec(_Slim, frozen=True, kw_only=True):
     resources: VolumeResources = VolumeResources()
 
 
-class PersistentVolumeClaim(_Slim, frozen=True, kw_only=True):
+class PersistentVolumeClaim(Slim, frozen=True, kw_only=True):
     """A volume claim as it is cached."""
 
     metadata: Metadata = Metadata()

@@ -3,13 +3,14 @@
 The server gives every claim a finalizer; here is who takes it away.
 """
 
+# ruff: noqa: RUF012 (a Struct makes a new list or dict for each instance)
+
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from kuberay.api.core import Metadata, Slim
 from kuberay.engine.loops.running import run_loop
 from kuberay.kube.controller import Controller, itself
 from kuberay.kube.errors import Conflict, NotFound
@@ -25,42 +26,29 @@ if TYPE_CHECKING:
 FINALIZER = "kubernetes.io/pvc-protection"
 
 
-class _Slim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is read of an object, and nothing else."""
-
-
-class Metadata(_Slim, frozen=True, kw_only=True):
-    name: str
-    namespace: str = ""
-    uid: str
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    finalizers: list[str] = []
-
-
-class ClaimReference(_Slim, frozen=True, kw_only=True):
+class ClaimReference(Slim, frozen=True, kw_only=True):
     claim_name: str = ""
 
 
-class Volume(_Slim, frozen=True, kw_only=True):
+class Volume(Slim, frozen=True, kw_only=True):
     persistent_volume_claim: ClaimReference | None = None
 
 
-class PodSpec(_Slim, frozen=True, kw_only=True):
+class PodSpec(Slim, frozen=True, kw_only=True):
     volumes: list[Volume] = []
 
 
-class PodStatus(_Slim, frozen=True, kw_only=True):
+class PodStatus(Slim, frozen=True, kw_only=True):
     phase: str = ""
 
 
-class Pod(_Slim, frozen=True, kw_only=True):
+class Pod(Slim, frozen=True, kw_only=True):
     metadata: Metadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
-class Claim(_Slim, frozen=True, kw_only=True):
+class Claim(Slim, frozen=True, kw_only=True):
     metadata: Metadata
 
 

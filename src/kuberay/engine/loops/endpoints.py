@@ -1,5 +1,7 @@
 """EndpointSlices: which Pods are behind a Service. DNS and the Service proxy of the node read nothing else."""
 
+# ruff: noqa: RUF012 (a Struct makes a new list or dict for each instance)
+
 from __future__ import annotations
 
 import hashlib
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from kuberay.api.core import Metadata, Slim
 from kuberay.engine.loops.running import run_loop
 from kuberay.kube.controller import Controller, itself
 from kuberay.kube.errors import AlreadyExists, NotFound
@@ -28,20 +31,7 @@ MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 US = "endpointslice-controller.k8s.io"
 
 
-class _Slim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is read of an object, and nothing else."""
-
-
-class Metadata(_Slim, frozen=True, kw_only=True):
-    name: str
-    namespace: str = ""
-    uid: str
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] = {}
-
-
-class ServicePort(_Slim, frozen=True, kw_only=True):
+class ServicePort(Slim, frozen=True, kw_only=True):
     port: int
     name: str = ""
     protocol: str = "TCP"
@@ -49,46 +39,46 @@ class ServicePort(_Slim, frozen=True, kw_only=True):
     app_protocol: str | None = None
 
 
-class ServiceSpec(_Slim, frozen=True, kw_only=True):
+class ServiceSpec(Slim, frozen=True, kw_only=True):
     selector: dict[str, str] = {}
     ports: list[ServicePort] = []
     publish_not_ready_addresses: bool = False
 
 
-class Service(_Slim, frozen=True, kw_only=True):
+class Service(Slim, frozen=True, kw_only=True):
     metadata: Metadata
     spec: ServiceSpec = ServiceSpec()
 
 
-class ContainerPort(_Slim, frozen=True, kw_only=True):
+class ContainerPort(Slim, frozen=True, kw_only=True):
     container_port: int
     name: str = ""
     protocol: str = "TCP"
 
 
-class Container(_Slim, frozen=True, kw_only=True):
+class Container(Slim, frozen=True, kw_only=True):
     ports: list[ContainerPort] = []
 
 
-class PodSpec(_Slim, frozen=True, kw_only=True):
+class PodSpec(Slim, frozen=True, kw_only=True):
     containers: list[Container] = []
     node_name: str = ""
     hostname: str = ""
     subdomain: str = ""
 
 
-class Condition(_Slim, frozen=True, kw_only=True):
+class Condition(Slim, frozen=True, kw_only=True):
     type: str
     status: str
 
 
-class PodStatus(_Slim, frozen=True, kw_only=True):
+class PodStatus(Slim, frozen=True, kw_only=True):
     phase: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: list[Condition] = []
 
 
-class Pod(_Slim, frozen=True, kw_only=True):
+class Pod(Slim, frozen=True, kw_only=True):
     metadata: Metadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

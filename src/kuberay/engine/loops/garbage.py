@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kuberay.api.core import Metadata, Owner, Slim
 from kuberay.engine.loops.kinds import served_kinds
 from kuberay.kube.controller import Controller, Result
 from kuberay.kube.errors import Conflict, NotFound
@@ -34,30 +35,7 @@ UNKNOWN_KIND_SECONDS = 30.0
 _REMEMBERED = 10_000
 
 
-class _Slim(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is read of an object, and nothing else."""
-
-
-class Owner(_Slim, frozen=True, kw_only=True):
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    controller: bool | None = None
-    block_owner_deletion: bool | None = None
-
-
-class Metadata(_Slim, frozen=True, kw_only=True):
-    name: str
-    namespace: str = ""
-    uid: str
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    owner_references: list[Owner] = []
-    finalizers: list[str] = []
-
-
-class Owned(_Slim, frozen=True, kw_only=True):
+class Owned(Slim, frozen=True, kw_only=True):
     """Any object: its metadata."""
 
     metadata: Metadata

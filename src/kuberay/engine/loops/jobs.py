@@ -4,6 +4,8 @@
 tell what happened.
 """
 
+# ruff: noqa: RUF012 (a Struct makes a new list or dict for each instance)
+
 from __future__ import annotations
 
 from contextlib import suppress
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kuberay.api.core import Metadata, Owner, Slim
 from kuberay.engine.loops.running import run_loop
 from kuberay.kube.controller import Controller, Result, itself, owner
 from kuberay.kube.errors import Conflict, NotFound
@@ -33,58 +36,31 @@ LONGEST_DELAY = 360.0
 """Seconds between a failure and the next attempt: at first, and at most."""
 
 
-class _Slim(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is read of an object, and nothing else."""
-
-
-class Owner(_Slim, frozen=True, kw_only=True):
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    controller: bool = False
-    block_owner_deletion: bool = False
-
-
-class Metadata(_Slim, frozen=True, kw_only=True):
-    name: str
-    namespace: str = ""
-    uid: str
-    resource_version: str = ""
-    creation_timestamp: str = ""
-    deletion_timestamp: str | None = None
-    owner_references: list[Owner] = []
-
-    @property
-    def controller(self) -> Owner | None:
-        return next((one for one in self.owner_references if one.controller), None)
-
-
-class Terminated(_Slim, frozen=True, kw_only=True):
+class Terminated(Slim, frozen=True, kw_only=True):
     finished_at: str | None = None
 
 
-class ContainerState(_Slim, frozen=True, kw_only=True):
+class ContainerState(Slim, frozen=True, kw_only=True):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(_Slim, frozen=True, kw_only=True):
+class ContainerStatus(Slim, frozen=True, kw_only=True):
     restart_count: int = 0
     state: ContainerState = ContainerState()
 
 
-class PodCondition(_Slim, frozen=True, kw_only=True):
+class PodCondition(Slim, frozen=True, kw_only=True):
     type: str
     status: str
 
 
-class PodStatus(_Slim, frozen=True, kw_only=True):
+class PodStatus(Slim, frozen=True, kw_only=True):
     phase: str = ""
     conditions: list[PodCondition] = []
     container_statuses: list[ContainerStatus] = []
 
 
-class Pod(_Slim, frozen=True, kw_only=True):
+class Pod(Slim, frozen=True, kw_only=True):
     metadata: Metadata
     status: PodStatus = PodStatus()
 
@@ -97,7 +73,7 @@ class Pod(_Slim, frozen=True, kw_only=True):
         return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
 
 
-class JobSpec(_Slim, frozen=True, kw_only=True):
+class JobSpec(Slim, frozen=True, kw_only=True):
     completion_mode: str = "NonIndexed"
     completions: int = 1
     parallelism: int = 1
@@ -108,7 +84,7 @@ class JobSpec(_Slim, frozen=True, kw_only=True):
     template: dict[str, Any] = {}
 
 
-class JobCondition(_Slim, frozen=True, kw_only=True):
+class JobCondition(Slim, frozen=True, kw_only=True):
     type: str
     status: str
     reason: str = ""
@@ -117,7 +93,7 @@ class JobCondition(_Slim, frozen=True, kw_only=True):
     last_transition_time: str | None = None
 
 
-class JobStatus(_Slim, frozen=True, kw_only=True):
+class JobStatus(Slim, frozen=True, kw_only=True):
     start_time: str | None = None
     completion_time: str | None = None
     active: int = 0
@@ -127,7 +103,7 @@ class JobStatus(_Slim, frozen=True, kw_only=True):
     conditions: list[JobCondition] = []
 
 
-class Job(_Slim, frozen=True, kw_only=True):
+class Job(Slim, frozen=True, kw_only=True):
     metadata: Metadata
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
@@ -325,7 +301,9 @@ def _back_off(pods: Iterable[Pod], failed: int, now: datetime) -> float:
 def _end_of(pod: Pod) -> str:
     """When a Pod ended, or at the least was there."""
     ended = [one.state.terminated for one in pod.status.container_statuses]
-    return max((one.finished_at for one in ended if one and one.finished_at), default=pod.metadata.creation_timestamp)
+    return max(
+        (one.finished_at for one in ended if one and one.finished_at), default=pod.metadata.creation_timestamp or ""
+    )
 
 
 def _age(since: str, now: datetime, limit: float) -> float:

@@ -3,6 +3,8 @@
 Resources are not counted: a laptop is asked to run what its owner asks for.
 """
 
+# ruff: noqa: RUF012 (a Struct makes a new list or dict for each instance)
+
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kuberay.api.core import Metadata, Slim
 from kuberay.engine.loops.running import run_loop
 from kuberay.kube.controller import Controller, itself
 from kuberay.kube.errors import Conflict, NotFound
@@ -27,24 +30,11 @@ if TYPE_CHECKING:
 OURS = "default-scheduler"
 
 
-class _Slim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is read of an object, and nothing else."""
-
-
-class Metadata(_Slim, frozen=True, kw_only=True):
-    name: str
-    namespace: str = ""
-    uid: str
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] = {}
-
-
-class NodeSpec(_Slim, frozen=True, kw_only=True):
+class NodeSpec(Slim, frozen=True, kw_only=True):
     unschedulable: bool = False
 
 
-class Condition(_Slim, frozen=True, kw_only=True):
+class Condition(Slim, frozen=True, kw_only=True):
     type: str
     status: str
     reason: str = ""
@@ -52,11 +42,11 @@ class Condition(_Slim, frozen=True, kw_only=True):
     last_transition_time: str | None = None
 
 
-class NodeStatus(_Slim, frozen=True, kw_only=True):
+class NodeStatus(Slim, frozen=True, kw_only=True):
     conditions: list[Condition] = []
 
 
-class Node(_Slim, frozen=True, kw_only=True):
+class Node(Slim, frozen=True, kw_only=True):
     metadata: Metadata
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
@@ -66,17 +56,17 @@ class Node(_Slim, frozen=True, kw_only=True):
         return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
 
 
-class PodSpec(_Slim, frozen=True, kw_only=True):
+class PodSpec(Slim, frozen=True, kw_only=True):
     node_name: str = ""
     scheduler_name: str = OURS
     node_selector: dict[str, str] = {}
 
 
-class PodStatus(_Slim, frozen=True, kw_only=True):
+class PodStatus(Slim, frozen=True, kw_only=True):
     conditions: list[Condition] = []
 
 
-class Pod(_Slim, frozen=True, kw_only=True):
+class Pod(Slim, frozen=True, kw_only=True):
     metadata: Metadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
