@@ -36,7 +36,7 @@ from kuberay.kube.lanes import Lanes
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from kuberay.controllers.plan import Action
+    from kuberay.controllers.plan import Action, Plan
     from kuberay.kube.client import Client
     from kuberay.kube.resources import Resource
     from kuberay.kube.store import Store
@@ -45,8 +45,6 @@ log = structlog.get_logger(__name__)
 
 # Nothing about the object: the same write may succeed in a moment.
 _PASSING = (TransportError, ServiceUnavailable, Timeout, TooManyRequests, Unauthorized)
-
-
 _NAMES_IN_A_LINE = 100
 """Longer lines are cut by what collects them."""
 
@@ -79,6 +77,10 @@ class Outcome:
     def tried(self) -> set[str]:
         """The scopes of which something was tried."""
         return {action.scope for action in (*self.done, *self.found)} | self.refused_scopes
+
+    def unresolved(self, plan: Plan) -> frozenset[str]:
+        """The scopes of a plan of which nothing was tried."""
+        return plan.held | ({action.scope for action in plan.actions} - self.tried)
 
     @property
     def is_empty(self) -> bool:
@@ -165,7 +167,7 @@ class Actor:
         for stage in stages:
             before = len(outcome.done)
             try:
-                await self._at_once([self._attempt(action, owner_uid, outcome) for action in stage])
+                await _at_once([self._attempt(action, owner_uid, outcome) for action in stage])
             finally:
                 # As they were planned, in whatever order the answers came: so is what users are told of them.
                 done = {id(action) for action in outcome.done[before:]}
@@ -174,14 +176,6 @@ class Actor:
             if outcome.refused or outcome.is_outdated or outcome.interruption is not None:
                 break
         return outcome
-
-    async def _at_once(self, attempts: Sequence[Coroutine[Any, Any, None]]) -> None:
-        if len(attempts) == 1:
-            await attempts[0]  # as most stages: a task of its own would cost more than it does
-            return
-        async with asyncio.TaskGroup() as group:
-            for attempt in attempts:
-                group.create_task(attempt)
 
     async def patch_status(self, action: PatchStatus) -> None:
         """Write a status. An object that is gone, or another one by now, has no need of it.
@@ -333,6 +327,15 @@ class Actor:
         if identity(found).uid == action.uid:
             cache.store.wrote(found)
             raise Outdated
+
+
+async def _at_once(attempts: Sequence[Coroutine[Any, Any, None]]) -> None:
+    if len(attempts) == 1:
+        await attempts[0]  # as in most stages: a task of its own would cost more than it does
+        return
+    async with asyncio.TaskGroup() as group:
+        for attempt in attempts:
+            group.create_task(attempt)
 
 
 def _log(done: Sequence[Action]) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from kuberay.controllers.running import RayController
     from kuberay.kube.client import Client
     from kuberay.kube.leadership import Leadership
     from kuberay.operator.settings import Settings
@@ -99,7 +100,7 @@ class Operator:
         return self._leadership is None or self._leadership.holds
 
     @property
-    def _all_controllers(self) -> list[RayClusterController | NetworkPolicyController]:
+    def _all_controllers(self) -> list[RayController]:
         return [*self.controllers, *self._policy_controllers]
 
     def not_ready(self) -> list[str]:

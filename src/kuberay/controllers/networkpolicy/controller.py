@@ -16,24 +16,18 @@ from kuberay.controllers.announce import announcements
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.networkpolicy.decide import decide
 from kuberay.controllers.raycluster.observe import cluster_value
-from kuberay.controllers.running import run_controller
-from kuberay.kube.controller import Controller, Result, itself, owner
+from kuberay.controllers.running import RayController
+from kuberay.kube.controller import Result, itself, owner
 from kuberay.kube.informer import Informer
-from kuberay.kube.metrics import ControllerMetrics, QueueMetrics
 from kuberay.kube.predicates import generation_changed
-from kuberay.kube.queue import Queue
-from kuberay.kube.recorder import Regarding
 from kuberay.kube.resources import NETWORK_POLICIES
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
-    from kuberay.controllers.plan import EmitEvent
-    from kuberay.controllers.running import Turn
     from kuberay.kube.client import Client
     from kuberay.kube.identity import Key
     from kuberay.kube.metrics import Metrics
@@ -52,7 +46,7 @@ class _Memory:
     told: set[str] = field(default_factory=set)
 
 
-class NetworkPolicyController:
+class NetworkPolicyController(RayController):
     """Keeps the NetworkPolicies of the RayClusters of one namespace, or of all.
 
     :param metrics: where to count what happens.
@@ -70,43 +64,19 @@ class NetworkPolicyController:
         metrics: Metrics | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._recorder = recorder
         self._now = now
         self._memory: dict[Key, _Memory] = {}
         self._clusters: Store[RayCluster] = Store()
         self._policies: Store[NetworkPolicy] = Store({_BY_CLUSTER: _cluster_index})
-        self._informers: list[Informer[Any]] = [
+        informers: list[Informer[Any]] = [
             Informer(client, RAY_CLUSTERS, self._clusters, type=RayCluster, namespace=namespace),
             Informer(client, NETWORK_POLICIES, self._policies, type=NetworkPolicy, namespace=namespace),
         ]
+        super().__init__(NAME, recorder, informers, namespace=namespace, workers=workers, metrics=metrics)
         caches = {NETWORK_POLICIES: Cache(self._policies, NetworkPolicy)}
         self._actor = Actor(client, caches, concurrency=options.concurrency)
-        self._controller: Controller[Key] = Controller(
-            NAME,
-            Queue(metrics=QueueMetrics(metrics, f"{NAME}-{namespace}" if namespace else NAME) if metrics else None),
-            self.reconcile,
-            workers=workers,
-            metrics=ControllerMetrics(metrics, NAME, workers) if metrics else None,
-        )
         self._controller.watches(self._clusters, itself, when=generation_changed)
         self._controller.watches(self._policies, owner("RayCluster", "ray.io"))
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether everything there was at the start is known."""
-        return all(informer.store.is_synced for informer in self._informers)
-
-    @property
-    def problems(self) -> list[str]:
-        """What keeps the caches from following the server, if anything."""
-        return [informer.problem for informer in self._informers if informer.problem is not None]
-
-    async def run(self, stop: asyncio.Event, *, turn: Turn | None = None) -> None:
-        """Work until told to stop; then finish what is under way.
-
-        :param turn: waits until this process may write, and tells what version it must know of before it does.
-        """
-        await run_controller(self._controller, self._informers, stop, turn=turn)
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
@@ -120,10 +90,9 @@ class NetworkPolicyController:
             memory = self._memory[key] = _Memory(uid)
         plan = decide(cluster, self._found(cluster), memory.failures, self._now())
         outcome = await self._actor.run(plan.stages, uid)
-        unresolved = plan.held | ({action.scope for action in plan.actions} - outcome.tried)
         memory.failures = failures.after(
             memory.failures,
-            unresolved,
+            outcome.unresolved(plan),
             outcome.refusals,
             generation=cluster.metadata.generation or 0,
             now=self._now(),
@@ -138,12 +107,6 @@ class NetworkPolicyController:
         labelled = self._policies.by(_BY_CLUSTER, cluster_value(cluster.namespace, cluster.name))
         wanted = (self._policies.get(cluster.namespace, each["metadata"]["name"]) for each in policies(cluster))
         return [*labelled, *(policy for policy in wanted if policy is not None)]
-
-    def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
-        for event in events:
-            self._recorder.event(
-                Regarding.of(cluster, RAY_CLUSTERS), event.type, event.reason, event.action, event.note
-            )
 
 
 def _cluster_index(policy: NetworkPolicy) -> tuple[str, ...]:

@@ -39,13 +39,11 @@ from kuberay.controllers.raycluster.observe import (
     observe,
     owner_index,
 )
-from kuberay.controllers.running import run_controller
-from kuberay.kube.controller import Controller, Result, itself, owner
+from kuberay.controllers.running import RayController
+from kuberay.kube.controller import Result, itself, owner
 from kuberay.kube.identity import Key, identity
 from kuberay.kube.informer import Informer
-from kuberay.kube.metrics import ControllerMetrics, QueueMetrics
 from kuberay.kube.predicates import annotations_changed, any_of, deletion_asked, generation_changed, labels_changed
-from kuberay.kube.queue import Queue
 from kuberay.kube.recorder import Regarding
 from kuberay.kube.resources import (
     INGRESSES,
@@ -61,14 +59,12 @@ from kuberay.kube.resources import (
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterable, Sequence
 
     from kuberay.controllers.act import Outcome
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Action, Plan
-    from kuberay.controllers.running import Turn
     from kuberay.kube.client import Client
     from kuberay.kube.decoding import Unreadable
     from kuberay.kube.metrics import Metrics
@@ -124,7 +120,7 @@ class _Memory:
         return self.blueprint
 
 
-class RayClusterController:
+class RayClusterController(RayController):
     """Keeps the RayClusters of one namespace, or of all, as their users want them.
 
     :param metrics: where to count what happens.
@@ -145,7 +141,6 @@ class RayClusterController:
         random: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self._client = client
-        self._recorder = recorder
         self._options = options
         self._now = now
         self._random = random
@@ -161,7 +156,7 @@ class RayClusterController:
         self.children: dict[Resource, Store[Any]] = {
             resource: Store() for resource in _CHILDREN if resource != ROUTES or options.uses_routes
         }
-        self._informers: list[Informer[Any]] = [
+        informers: list[Informer[Any]] = [
             Informer(
                 client,
                 RAY_CLUSTERS,
@@ -188,12 +183,10 @@ class RayClusterController:
             ),
         ]
         if options.redis_cleanup:
-            self._informers.append(
-                Informer(client, JOBS, self.jobs, type=Job, namespace=namespace, labels=_CLEANUP_JOBS)
-            )
+            informers.append(Informer(client, JOBS, self.jobs, type=Job, namespace=namespace, labels=_CLEANUP_JOBS))
         if Gate.GCS_FAULT_TOLERANCE_EMBEDDED_STORAGE in options.gates:
             # A user's own claim carries no label of ours.
-            self._informers.append(
+            informers.append(
                 Informer(client, PERSISTENT_VOLUME_CLAIMS, self.claims, type=PersistentVolumeClaim, namespace=namespace)
             )
         caches = {
@@ -205,13 +198,7 @@ class RayClusterController:
             **{resource: Cache(store, _CHILDREN[resource]) for resource, store in self.children.items()},
         }
         self._actor = Actor(client, caches, concurrency=options.concurrency)
-        self._controller: Controller[Key] = Controller(
-            NAME,
-            Queue(metrics=QueueMetrics(metrics, f"{NAME}-{namespace}" if namespace else NAME) if metrics else None),
-            self.reconcile,
-            workers=workers,
-            metrics=ControllerMetrics(metrics, NAME, workers) if metrics else None,
-        )
+        super().__init__(NAME, recorder, informers, namespace=namespace, workers=workers, metrics=metrics)
         self._controller.watches(self.clusters, itself, when=_is_news)
         owner_key = owner("RayCluster", "ray.io")
         self._controller.watches(
@@ -222,28 +209,6 @@ class RayClusterController:
         self._controller.watches(self.claims, owner_key)
         for store in self.children.values():
             self._controller.watches(store, owner_key)
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether everything there was at the start is known."""
-        return all(informer.store.is_synced for informer in self._informers)
-
-    @property
-    def problems(self) -> list[str]:
-        """What keeps the caches from following the server, if anything."""
-        return [informer.problem for informer in self._informers if informer.problem is not None]
-
-    async def run(self, stop: asyncio.Event, *, turn: Turn | None = None) -> None:
-        """Work until told to stop; then finish what is under way.
-
-        :param turn: waits until this process may write, and tells what version it must know of before it does: what
-            others did until then. Caches are filled meanwhile.
-        """
-
-        def filled() -> None:
-            log.info("caches are filled", controller=NAME, clusters=len(self.clusters), pods=len(self.pods))
-
-        await run_controller(self._controller, self._informers, stop, turn=turn, filled=filled)
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
@@ -294,10 +259,9 @@ class RayClusterController:
         memory.is_namespace_closing |= outcome.is_namespace_closing
         memory.lookups.note(outcome.found)
         before = memory.failures
-        unresolved = plan.held | ({action.scope for action in plan.actions} - outcome.tried)
         memory.failures = failures.after(
             before,
-            unresolved,
+            outcome.unresolved(plan),
             outcome.refusals,
             generation=cluster.metadata.generation or 0,
             now=self._now(),
@@ -369,13 +333,6 @@ class RayClusterController:
         regarding = Regarding(RAY_CLUSTERS.api_version, RAY_CLUSTERS.kind, found.namespace, found.name, "")
         note = f"RayCluster {found.namespace}/{found.name} cannot be read, and is left as it is: {found.why}"
         self._recorder.event(regarding, "Warning", "InvalidRayClusterSpec", "Validate", note)
-
-    def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
-        for event in events:
-            regarding = Regarding.of(cluster, RAY_CLUSTERS)
-            if event.is_about_namespace:
-                regarding = Regarding("v1", "Namespace", "", cluster.namespace, "")
-            self._recorder.event(regarding, event.type, event.reason, event.action, event.note)
 
 
 def _by_label(pod: Pod) -> tuple[Key, ...]:
