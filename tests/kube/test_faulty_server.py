@@ -17,7 +17,7 @@ from kuberay.kube.http import HttpTransport
 from kuberay.kube.informer import Informer, Timing
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
-from tests.kube.test_informer import Pod, end_of_list, event, pod
+from tests.kube.scene import Pod, end_of_list, event, pod
 from tests.kube.test_real_apiserver import until
 
 if TYPE_CHECKING:

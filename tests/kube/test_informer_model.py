@@ -21,8 +21,8 @@ from kuberay.kube.informer import Informer
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
 from kuberay.kube.transport import Request, Response
+from tests.kube.scene import Pod, end_of_list, event, pod
 from tests.kube.scripted import query, refused
-from tests.kube.test_informer import Pod, end_of_list, event, pod
 from tests.kube.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:

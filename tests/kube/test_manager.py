@@ -13,8 +13,8 @@ from kuberay.kube.manager import Manager
 from kuberay.kube.queue import Queue
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
+from tests.kube.scene import Pod, forever, listed, pod
 from tests.kube.scripted import Answer, ScriptedTransport, query
-from tests.kube.test_informer import Pod, forever, listed, pod
 from tests.kube.virtual_time import clock, virtual_time
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kuberay.kube.manager import Manager
 from kuberay.kube.queue import Queue
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
-from tests.kube.test_informer import Pod
+from tests.kube.scene import Pod
 from tests.kube.test_informer_model import FAULTS, ModelServer
 from tests.kube.virtual_time import VirtualLoop, clock
 
