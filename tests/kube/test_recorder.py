@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from kuberay.kube.client import Client, Retry
 from kuberay.kube.recorder import Recorder, Regarding
@@ -171,11 +172,13 @@ class TestTrouble:
     @virtual_time
     async def test_a_full_queue_drops_and_counts(self) -> None:
         scene = Scene(capacity=2)
-        for note in ("one", "two", "three", "one"):
-            scene.note(note)
-        await scene.deliver()
+        with capture_logs() as logs:
+            for note in ("one", "two", "three", "one", "four"):
+                scene.note(note)
+            await scene.deliver()
         assert [event["note"] for _, event in scene.sent] == ["one", "two"]
-        assert scene.recorder.dropped == 1
+        assert scene.recorder.dropped == 2
+        assert [line["event"] for line in logs] == ["events are given up: too many wait for the server"]
 
     @virtual_time
     async def test_a_broken_connection_is_tried_again_with_the_same_name(self) -> None:

@@ -141,6 +141,7 @@ class Recorder:
         self._crowds: OrderedDict[_Kind, _Crowd] = OrderedDict()
         self._buckets: OrderedDict[Regarding, TokenBucket] = OrderedDict()
         self._numbers = 0
+        self._has_told = False
         self._wake = asyncio.Event()
         self._stopping = False
 
@@ -161,7 +162,12 @@ class Recorder:
         if waiting is not None:
             waiting.count += 1
             waiting.last = now
-        elif len(self._waiting) >= self._capacity or not self._may_have_another(about):
+        elif len(self._waiting) >= self._capacity:
+            if not self._has_told:
+                self._has_told = True
+                log.warning("events are given up: too many wait for the server", waiting=len(self._waiting))
+            self.dropped += 1
+        elif not self._may_have_another(about):
             self.dropped += 1
         else:
             self._waiting[kind] = _Waiting(1, now, now)
@@ -173,6 +179,7 @@ class Recorder:
             while self._waiting:
                 kind, waiting = self._waiting.popitem(last=False)
                 await self._deliver(kind, waiting)
+            self._has_told = False
             if self._stopping:
                 return
             self._wake.clear()
