@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,7 +14,7 @@ from kuberay.kube.access import Access, Material, Token
 from kuberay.kube.client import Client
 from kuberay.kube.errors import ConfigError, NotFound, TransportError
 from kuberay.kube.exec_plugin import Credential
-from kuberay.kube.http import HttpTransport, kept_alive
+from kuberay.kube.http import HttpTransport, keep_alive
 from kuberay.kube.resources import PODS
 from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request
@@ -320,7 +320,8 @@ class TestNoAnswer:
 
 
 def test_connections_find_out_when_nobody_is_there_any_more() -> None:
-    with kept_alive((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))) as made:
+    with socket.socket() as made:
+        keep_alive(made)
         assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         idle = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
         again = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
@@ -377,6 +378,27 @@ class TestTls:
             )
             with pytest.raises(TransportError):
                 await self.ask(Access(url, authority=trusted))
+
+    async def test_closing_does_not_wait_for_a_goodbye_of_the_server(self, authority: Authority) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as accepted:
+
+            def accept() -> ssl.SSLSocket:
+                """Take one request, and neither answer it nor read on."""
+                made = server_side(authority.sign("server")).wrap_socket(listening.accept()[0], server_side=True)
+                accepted.enter_context(made)
+                made.recv(2**16)
+                return made
+
+            url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+            async with connected(Access(url, authority=self.material(authority.file))) as transport:
+                under_way = asyncio.create_task(transport.send(Request("GET", "/")))
+                peer = await asyncio.to_thread(accept)
+                under_way.cancel()
+                await asyncio.wait([under_way])
+            ended = socket.socket(fileno=peer.detach())
+            accepted.enter_context(ended).setblocking(False)
+            while ended.recv(2**16):  # blocks, and so fails, as long as the other end is open
+                pass
 
     async def test_an_authority_that_changes_in_its_file_is_read_again(self, tmp_path: Path) -> None:
         first, second = Authority(tmp_path, "first"), Authority(tmp_path, "second")

@@ -25,17 +25,22 @@ class SocksServer:
         self.asked: list[tuple[str, int]] = []
         self._login = login
         self._refuses = refuses
+        self._served: list[asyncio.Task[None]] = []
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        async with await asyncio.start_server(self._serve, "127.0.0.1", 0) as server:
+        async with await asyncio.start_server(self._accept, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()[:2]
             yield f"{host}:{port}"
+            await asyncio.gather(*self._served)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._served.append(asyncio.create_task(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await self._converse(reader, writer)
-        writer.close()
+        await _closed(writer)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, count = await reader.readexactly(2)
@@ -65,7 +70,13 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while chunk := await reader.read(2**16):
             writer.write(chunk)
             await writer.drain()
+    await _closed(writer)
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
     writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 async def ask(access: Access) -> int:

@@ -10,11 +10,12 @@ import asyncio
 import io
 import socket
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -43,6 +44,8 @@ _LARGE = 2**20
 _PLENTY = 2**16
 _GATHERING = 0.01
 """Seconds that news may come late by when there is much of it; what comes after a pause is read at once."""
+_LAST_TURNS = 10
+"""Of the loop, for connections to end in; two or three are enough."""
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
 
 
@@ -75,6 +78,7 @@ class HttpTransport:
         self._sleep = sleep
         self._http_proxy = None if is_socks(access.proxy) else access.proxy
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._closed = False
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
@@ -109,8 +113,16 @@ class HttpTransport:
         self._closed = True
         if self._session is not None:
             await self._session.close()
-            # Connections that were cut in the middle of an answer close in the loop's next turns; it may be its last.
-            await asyncio.sleep(0)
+            await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """End what was cut in the middle of an answer: over TLS it waits for a goodbye, and the loop may end before."""
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for _ in range(_LAST_TURNS):
+            if all(each.fileno() < 0 for each in self._sockets):
+                break
             await asyncio.sleep(0)
 
     async def _exchange(self, request: Request, credential: Credential, limits: aiohttp.ClientTimeout) -> Response:
@@ -153,13 +165,13 @@ class HttpTransport:
             # Made here because it belongs to the running loop. No limit: who sends decides how much at a time.
             proxy = self.access.proxy
             connector = (
-                SocksConnector(proxy, prepare=keep_alive, limit=0)
+                SocksConnector(proxy, prepare=self._prepare, limit=0)
                 if proxy is not None and is_socks(proxy)
                 else aiohttp.TCPConnector(
                     limit=0,
                     ttl_dns_cache=30,
                     resolver=self._resolver() if self._resolver is not None else None,
-                    socket_factory=kept_alive,
+                    socket_factory=self._socket,
                 )
             )
             self._session = aiohttp.ClientSession(
@@ -170,6 +182,16 @@ class HttpTransport:
                 read_bufsize=2**18,
             )
         return self._session
+
+    def _socket(self, address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        self._prepare(made)
+        return made
+
+    def _prepare(self, made: socket.socket) -> None:
+        self._sockets.add(made)
+        keep_alive(made)
 
     def _arguments(self, request: Request, credential: Credential) -> dict[str, Any]:
         headers = [*request.headers.items(), *self.access.headers, ("accept-encoding", "identity")]
@@ -256,16 +278,8 @@ class _HttpStream:
             raise await self._transport._failure(self._request, error) from error
 
 
-def kept_alive(address: AddrInfoType) -> socket.socket:
-    """A socket that finds out within two minutes that nobody is at the other end any more."""
-    family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    keep_alive(made)
-    return made
-
-
 def keep_alive(made: socket.socket) -> None:
-    """Let a socket ask the other end from time to time whether it is there."""
+    """Let a socket find out within two minutes that nobody is at the other end any more."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)  # not all systems have all of them
