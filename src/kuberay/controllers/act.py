@@ -177,8 +177,8 @@ class Actor:
                 break
         return outcome
 
-    async def patch_status(self, action: PatchStatus) -> None:
-        """Write a status. An object that is gone, or another one by now, has no need of it.
+    async def patch_status(self, action: PatchStatus) -> bool:
+        """Write a status; tells whether it was. An object that is gone, or another one by now, has no need of it.
 
         :raises KubeError: it was refused, or there was no answer.
         """
@@ -194,9 +194,10 @@ class Actor:
                 type=cache.type,
             )
         except (NotFound, Conflict):
-            return  # the next look tells whether it still has to be written
+            return False  # the next look tells whether it still has to be written
         log.info("wrote status", why=action.why)
         cache.store.wrote(written)
+        return True
 
     async def _attempt(self, action: Action, owner_uid: str, outcome: Outcome) -> None:
         async with self._lanes.turn(owner_uid, lane(action)):

@@ -122,6 +122,8 @@ class PatchStatus:
     patch: Mapping[str, Any]
     is_urgent: bool
     """Whether somebody may be waiting for it; otherwise it can wait for more to change."""
+    leads_on: bool
+    """Whether it is a step, and what comes next is decided from it; otherwise it is the last word for now."""
     why: str
 
 

@@ -123,6 +123,16 @@ def test_acting_on_plans_soon_leaves_nothing_to_decide(situation: Seen) -> None:
 
 
 @given(situations())
+def test_a_status_that_leads_nowhere_is_the_last_word(situation: Seen) -> None:
+    for _ in range(8):
+        found = plan(situation)
+        told = after(situation, found)
+        if found.status is not None and not found.status.leads_on and not found.actions:
+            assert plan(told).is_empty
+        situation = grown_up(told)
+
+
+@given(situations())
 def test_acting_on_plans_ends_in_what_was_asked_for(situation: Seen) -> None:
     end = settled(situation)
     spec = end.cluster.spec

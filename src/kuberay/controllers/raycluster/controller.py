@@ -246,10 +246,10 @@ class RayClusterController(RayController):
         if outcome.interruption is not None:
             raise outcome.interruption
         has_acted = not outcome.is_empty
-        has_told, wait = await self._tell(seen, plan, memory, is_outdated=has_acted or is_settled)
-        if has_acted or has_told or is_settled:
+        wait = await self._tell(seen, plan, memory, is_outdated=has_acted or is_settled)
+        if has_acted or is_settled:
             return Result(requeue_after=0.0)
-        if plan.status is None and seen.flock.is_steady:
+        if wait is None and seen.flock.is_steady:
             memory.blueprint = None
         waits = [plan.look_again, wait, _CATCHING_UP if is_held_back else None]
         return Result(requeue_after=min((each for each in waits if each is not None), default=None))
@@ -307,13 +307,14 @@ class RayClusterController(RayController):
         memory.confirmed_at = version
         return True
 
-    async def _tell(self, seen: Seen, plan: Plan, memory: _Memory, *, is_outdated: bool) -> tuple[bool, float | None]:
-        """Write the status and the events of a plan, if it is time; returns whether it did, and when to look again.
+    async def _tell(self, seen: Seen, plan: Plan, memory: _Memory, *, is_outdated: bool) -> float | None:
+        """Write the status and the events of a plan, if it is time; returns in how many seconds to look again.
 
         A status that nobody waits for is held back until the Pods are quiet, but not for long: they come and go in
         flocks, and one write tells of many.
         """
         now = self._now()
+        wait = None
         if plan.status is not None:
             options = self._options
             if memory.status_held is None:
@@ -321,12 +322,15 @@ class RayClusterController(RayController):
             is_due = now >= memory.status_due or (plan.status.is_urgent and not is_outdated)
             if not is_due:
                 memory.status_due = min(now + options.status_delay, memory.status_held + options.longest_status_delay)
-                return False, memory.status_due - now
-            await self._actor.patch_status(plan.status)
+                return memory.status_due - now
+            if not await self._actor.patch_status(plan.status):
+                wait = _CATCHING_UP
+            elif plan.status.leads_on:
+                wait = 0.0
         memory.status_held = None
         self._emit(seen.cluster, plan.events)
         memory.reported |= {event.once for event in plan.events if event.once}
-        return plan.status is not None, None
+        return wait
 
     def _tell_unreadable(self, found: Unreadable) -> None:
         """A cluster that cannot even be read gets no status; its events can say so, whatever is in it."""

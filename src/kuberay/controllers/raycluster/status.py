@@ -50,6 +50,8 @@ SUSPENDED_STATE = "suspended"
 
 # Somebody may be waiting for these; the other conditions follow Pods, and Pods come in flocks.
 _URGENT = (BLOCKED, REDIS_CLEANUP, REPLICA_FAILURE, SUSPENDED, SUSPENDING)
+_STEPS = frozenset((REDIS_CLEANUP, SUSPENDED, SUSPENDING))
+"""What is remembered in conditions to go on from, even by an operator that was started only then."""
 _MOST_PATHS = 20
 _NUMBERS = re.compile(r"\d+")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -126,24 +128,22 @@ def status(seen: Seen, blocked: Blocked | None, now: float, *, has_conditions: b
 
 def status_patch(cluster: RayCluster, new: RayClusterStatus, now: float) -> PatchStatus | None:
     """The write that brings a cluster's status up to date; `None` when it is."""
-    before, after = cluster.status.to_dict(), new.to_dict()
-    changes = merge_patch_between(before, after)
+    old = cluster.status
+    if new == old:
+        return None
+    changes = merge_patch_between(old.to_dict(), new.to_dict())
     if not changes:
         return None
-    changes["lastUpdateTime"] = timestamp(now)
-    is_urgent = (
-        new.state != cluster.status.state
-        or _has_settled(new)
-        or any(is_true(cluster.status.conditions, kind) != is_true(new.conditions, kind) for kind in _URGENT)
-    )
+    turned = {kind for kind in _URGENT if is_true(old.conditions, kind) != is_true(new.conditions, kind)}
     return PatchStatus(
         resource=RAY_CLUSTERS,
         namespace=cluster.namespace,
         name=cluster.name,
         uid=cluster.metadata.uid or "",
-        patch=changes,
-        is_urgent=is_urgent,
-        why="changed: " + ", ".join(sorted(merge_patch_between(before, after))),
+        patch={**changes, "lastUpdateTime": timestamp(now)},
+        is_urgent=bool(turned) or new.state != old.state or _has_settled(new),
+        leads_on=not turned.isdisjoint(_STEPS),
+        why="changed: " + ", ".join(sorted(changes)),
     )
 
 
