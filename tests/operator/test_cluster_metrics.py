@@ -107,6 +107,13 @@ class TestDuration:
         scene.store.applied(cluster(provisioned=True, version=2, uid="u2"))
         assert await scene.lines(self.NAME) == []
 
+    async def test_it_goes_with_a_cluster_whose_name_was_taken_before_anybody_saw_it_go(self) -> None:
+        scene = Scene()
+        scene.store.replaced([cluster(provisioned=False, version=1)], "1")
+        scene.store.applied(cluster(provisioned=True, version=2))
+        scene.store.replaced([cluster(provisioned=False, version=9, uid="u2")], "9")
+        assert await scene.lines(self.NAME) == []
+
     async def test_a_standby_does_not_measure(self) -> None:
         scene = Scene(leads=False)
         scene.store.replaced([cluster(provisioned=False, version=1)], "1")

@@ -86,7 +86,7 @@ class ClusterMetrics:
                 cluster.namespace,
                 cluster.metadata.uid or "",
                 cluster.metadata.labels.get(ORIGINATED_FROM_CRD) or "None",
-                is_true(cluster.status.conditions, PROVISIONED),
+                _is_provisioned(cluster),
             )
             for store in self._stores
             for cluster in store
@@ -94,16 +94,18 @@ class ClusterMetrics:
         self._durations_shown = list(self._durations.items())
 
     def _changed(self, old: RayCluster | None, new: RayCluster | None) -> None:
-        if new is None:
-            if old is not None:
-                self._durations.pop(_which(old), None)
+        if old is None:
             return
-        if old is None or not self._leads() or old.metadata.uid != new.metadata.uid:
-            return
-        if is_true(new.status.conditions, PROVISIONED) and not is_true(old.status.conditions, PROVISIONED):
+        if new is None or new.metadata.uid != old.metadata.uid:
+            self._durations.pop(_which(old), None)
+        elif self._leads() and _is_provisioned(new) and not _is_provisioned(old):
             created = datetime.fromisoformat(new.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
             self._durations[_which(new)] = self._now() - created.timestamp()
 
 
 def _which(cluster: RayCluster) -> tuple[str, str, str]:
     return cluster.name, cluster.namespace, cluster.metadata.uid or ""
+
+
+def _is_provisioned(cluster: RayCluster) -> bool:
+    return is_true(cluster.status.conditions, PROVISIONED)
