@@ -57,6 +57,9 @@ class TestFlags:
     def test_namespaces_are_a_list(self) -> None:
         assert startup("--watch-namespace=a, b,").settings.watch_namespaces == ("a", "b")
 
+    def test_a_namespace_that_is_named_twice_is_one(self) -> None:
+        assert startup("--watch-namespace=a,b,a").settings.watch_namespaces == ("a", "b")
+
     def test_gates_reach_the_controllers(self) -> None:
         assert Gate.RAY_CRON_JOB in startup("--feature-gates=RayCronJob=true").settings.controllers.gates
 

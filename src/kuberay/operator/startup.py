@@ -92,7 +92,7 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     everywhere = "" if environment.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1"
     made = settings.from_environment(
         environment,
-        watch_namespaces=tuple(filter(None, (each.strip() for each in told.watch_namespace.split(",")))),
+        watch_namespaces=_namespaces(told.watch_namespace),
         reconcile_concurrency=told.reconcile_concurrency or CONCURRENCY,
         health_address=_address(told.probe_addr or f"{everywhere}:8082"),
         gates=gates,
@@ -180,6 +180,11 @@ def _refuse_schedulers(told: Configuration, gates: FeatureGates) -> None:
         raise StartupError(f"batch scheduler {name!r} is unknown; known are {', '.join(SCHEDULERS)}")
     if name or told.enable_batch_scheduler:
         raise StartupError(f"batch scheduler {name or 'volcano'} is not supported yet")
+
+
+def _namespaces(text: str) -> tuple[str, ...]:
+    """Each once: two controllers of one namespace would do everything twice."""
+    return tuple(dict.fromkeys(filter(None, (each.strip() for each in text.split(",")))))
 
 
 def _address(text: str) -> str | None:
