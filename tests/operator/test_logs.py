@@ -66,7 +66,16 @@ class TestFields:
             raise ValueError("no")
         except ValueError:
             structlog.get_logger("kuberay").exception("failed")
-        assert "ValueError: no" in lines(stream)[0]["exception"]
+        assert "ValueError: no" in lines(stream)[0]["stacktrace"]
+
+    @pytest.mark.parametrize(
+        ("level", "expected"), [(logging.WARNING, "warn"), (logging.ERROR, "error"), (logging.CRITICAL, "error")]
+    )
+    def test_levels_are_called_as_in_kuberays_log(self, level: int, expected: str) -> None:
+        stream = io.StringIO()
+        configure(stream=stream)
+        structlog.get_logger("k").log(level, "careful")
+        assert [line["level"] for line in lines(stream)] == [expected]
 
     def test_a_line_for_people(self) -> None:
         stream = io.StringIO()
@@ -123,6 +132,37 @@ class TestFile:
         RotatedFile(str(tmp_path / "log"), clock=lambda: 1001.0 + month).close()
         assert not old.exists()
 
+    @pytest.mark.parametrize("name", ["log.yaml", "log.1.bak", "log.11", "log.old"])
+    def test_what_somebody_else_calls_alike_stays(self, name: str, tmp_path: Path) -> None:
+        theirs = tmp_path / name
+        theirs.write_text("precious\n")
+        os.utime(theirs, (1000.0, 1000.0))
+        RotatedFile(str(tmp_path / "log")).close()
+        assert theirs.exists()
+
     def test_a_file_that_cannot_be_written_is_an_error_at_the_start(self, tmp_path: Path) -> None:
         with pytest.raises(OSError, match="Is a directory"):
             configure(stream=io.StringIO(), file=str(tmp_path))
+
+
+class Broken(io.StringIO):
+    """What standard output is when whoever read it has gone."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def write(self, text: str) -> int:
+        raise self._error
+
+
+class TestOutputThatBreaks:
+    @pytest.mark.parametrize("error", [BrokenPipeError("Broken pipe"), ValueError("I/O operation on closed file.")])
+    def test_its_lines_are_lost_and_nothing_else(
+        self, error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        close = configure(stream=Broken(error), file=str(tmp_path / "log"))
+        structlog.get_logger("k").info("created")
+        close()
+        assert json.loads((tmp_path / "log").read_text())["msg"] == "created"
+        assert capsys.readouterr().err == f"a line of the log is lost: {error}\n"

@@ -1,7 +1,8 @@
 """How the operator's log is written: one JSON object a line, or a line for people; to standard output and to a file.
 
-Field names are those of KubeRay's log (`level`, `ts`, `logger`, `msg`, `reconcileID`, `namespace`, `name`, the kind),
-so that what collects it goes on working. What libraries log through `logging` comes out the same way.
+Field names are those of KubeRay's log (`level`, `ts`, `logger`, `msg`, `reconcileID`, `namespace`, `name`, the kind,
+`stacktrace`), and so are the levels, so that what collects it goes on working. What libraries log through `logging`
+comes out the same way.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from contextlib import suppress
 from enum import StrEnum
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -27,6 +29,8 @@ _FILES = 10
 _OLDEST = 30 * 86400.0
 _KINDS = {"raycluster": "RayCluster", "networkpolicy": "RayCluster"}
 """Which kind a controller works on; its objects are logged under that name."""
+_LEVELS = {"warning": "warn", "critical": "error"}
+"""Levels that KubeRay's log has another name for."""
 
 
 class LogFormat(StrEnum):
@@ -89,8 +93,7 @@ class RotatedFile(RotatingFileHandler):
         self, path: str, *, largest: int = _LARGEST, files: int = _FILES, clock: Callable[[], float] = time.time
     ) -> None:
         self._clock = clock
-        self._path = Path(path)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         super().__init__(path, maxBytes=largest, backupCount=files, encoding="utf-8")
         self.terminator = ""
         self._forget()
@@ -104,13 +107,16 @@ class RotatedFile(RotatingFileHandler):
         self._forget()
 
     def _forget(self) -> None:
-        """Remove old files that are too old."""
-        for old in self._path.parent.glob(f"{self._path.name}.*"):
-            if self._clock() - old.stat().st_mtime > _OLDEST:
+        """Remove old files that are too old: those that were put aside here, and no others that are called alike."""
+        for number in range(1, self.backupCount + 1):
+            old = Path(f"{self.baseFilename}.{number}")
+            if old.is_file() and self._clock() - old.stat().st_mtime > _OLDEST:
                 old.unlink()
 
 
 class _Output:
+    """One of the places that events go. What it cannot take is lost: no work ends because nobody can read of it."""
+
     def __init__(self, sink: Sink, render: Processor, level: int) -> None:
         self._sink = sink
         self._render = render
@@ -118,8 +124,12 @@ class _Output:
 
     def write(self, level: int, event: MutableMapping[str, Any]) -> None:
         if level >= self._level:
-            self._sink.write(f"{self._render(None, '', dict(event))!s}\n")
-            self._sink.flush()
+            try:
+                self._sink.write(f"{self._render(None, '', dict(event))!s}\n")
+                self._sink.flush()
+            except (OSError, ValueError) as error:
+                with suppress(OSError, ValueError):
+                    sys.stderr.write(f"a line of the log is lost: {error}\n")
 
 
 class _Logger:
@@ -186,5 +196,8 @@ def _renderer(format: LogFormat, *, colors: bool) -> Processor:
 
 
 def _json(_: Any, __: str, event: Any) -> str:
-    event = {"level": event.pop("level", ""), "ts": event.pop("ts", ""), "msg": event.pop("event", ""), **event}
+    level = event.pop("level", "")
+    event = {"level": _LEVELS.get(level, level), "ts": event.pop("ts", ""), "msg": event.pop("event", ""), **event}
+    if "exception" in event:
+        event["stacktrace"] = event.pop("exception")
     return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
