@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import pwd
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,20 @@ class TestWhichOneIsMeant:
             (account / name).write_text("x")
         assert load(environ=environ, home=tmp_path, service_account=account).server == "https://10.0.0.1:443"
         assert load(environ=environ, home=tmp_path, service_account=account, context="x").server == "https://one:6443"
+
+    def test_a_pods_own_account_although_its_image_does_not_know_the_user(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("HOME", raising=False)
+        monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+        for name in ("token", "ca.crt"):
+            (tmp_path / name).write_text("x")
+        environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+        assert load(environ=environ, service_account=tmp_path).server == "https://10.0.0.1:443"
+        with pytest.raises(ConfigError, match=r"there is no ~/\.kube/config"):
+            load(environ={})
+        with pytest.raises(ConfigError, match="~/config"):
+            load("~/config", environ={})
 
     def test_a_pod_without_account_is_told_why(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="automountServiceAccountToken"):

@@ -49,7 +49,8 @@ def load(
     listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
     if listed:
         return _from_files(listed, context, environ)
-    own = (home or Path.home()) / ".kube" / "config"
+    # Not `Path.home`, which fails where the image knows nothing of the user: a Pod needs no home.
+    own = (home or Path(os.path.expanduser("~"))) / ".kube" / "config"
     is_pod = context is None and bool(environ.get("KUBERNETES_SERVICE_HOST"))
     if is_pod and ((service_account / "token").is_file() or not own.exists()):
         return in_cluster(environ=environ, service_account=service_account)
@@ -174,7 +175,7 @@ class _Config:
 def _from_files(
     files: list[Path], context: str | None, environ: Mapping[str, str], *, must_exist: bool = False
 ) -> Access:
-    files = [file.expanduser().absolute() for file in files]
+    files = [Path(os.path.expanduser(file)).absolute() for file in files]
     config = _Config()
     found = [file for file in files if must_exist or file.exists()]
     if not found:
