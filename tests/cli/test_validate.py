@@ -106,6 +106,12 @@ class TestProblems:
         )
         assert (code, found) == (1, ["<stdin>:5 RayCluster/demo spec.headGroupSpec: is required"])
 
+    def test_what_has_the_wrong_shape_is_told_once(self) -> None:
+        assert check(VALID.replace("name: demo", "name: 5", 1)) == (
+            1,
+            ["<stdin>:4 RayCluster/5 metadata.name: expected a string, got an integer"],
+        )
+
     def test_a_repeated_key_is_a_problem(self) -> None:
         assert check(VALID + "  suspend: true\n  suspend: false\n") == (
             1,

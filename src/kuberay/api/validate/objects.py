@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 GROUP = "ray.io"
 
+_TYPES: dict[str, type[RayCluster | RayJob | RayService | RayCronJob]] = {
+    "RayCluster": RayCluster,
+    "RayJob": RayJob,
+    "RayService": RayService,
+    "RayCronJob": RayCronJob,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -88,29 +95,25 @@ def _schemas(kind: str) -> dict[str, dict[str, Any]]:
 
 
 def _rule_problems(kind: str, document: dict[str, Any], rules: Rules) -> Iterator[Problem]:
-    metadata = ObjectMeta.from_dict(document.get("metadata") or {})
-    yield from label_problems(metadata.labels, "metadata.labels")
-    yield from annotation_problems(metadata.annotations, "metadata.annotations")
-    match kind:
-        case "RayCluster":
-            cluster = RayCluster.from_dict(document)
+    ray_object = _TYPES[kind].from_dict(document)
+    yield from label_problems(ray_object.metadata.labels, "metadata.labels")
+    yield from annotation_problems(ray_object.metadata.annotations, "metadata.annotations")
+    match ray_object:
+        case RayCluster() as cluster:
             yield from raycluster.metadata_problems(cluster)
             yield from raycluster.spec_problems(cluster, rules.gates)
             yield from cluster_pod_problems(cluster.spec, "spec")
-        case "RayJob":
-            job = RayJob.from_dict(document)
+        case RayJob() as job:
             yield from rayjob.metadata_problems(job)
             yield from rayjob.spec_problems(job, rules.gates)
             yield from _job_pod_problems(job.spec, "spec")
-        case "RayService":
-            service = RayService.from_dict(document)
+        case RayService() as service:
             yield from rayservice.metadata_problems(service)
             yield from rayservice.spec_problems(service, rules.gates)
             yield from cluster_pod_problems(service.spec.ray_cluster_config, "spec.rayClusterConfig")
             if service.spec.serve_config_v2 and (wrong := not_a_mapping(service.spec.serve_config_v2)):
                 yield Problem("spec.serveConfigV2", wrong)
-        case "RayCronJob":
-            cron_job = RayCronJob.from_dict(document)
+        case RayCronJob() as cron_job:
             yield from raycronjob.metadata_problems(cron_job)
             yield from raycronjob.spec_problems(cron_job, rules.gates, rules.knows_time_zone)
             yield from _job_pod_problems(cron_job.spec.job_template, "spec.jobTemplate")
