@@ -157,7 +157,8 @@ class TestRefusals:
             (["--batch-scheduler=volcano"], "batch scheduler volcano is not supported yet"),
             (["--enable-batch-scheduler"], "batch scheduler volcano is not supported yet"),
             (["--enable-batch-scheduler", "--batch-scheduler=yunikorn"], "both the old and the new way"),
-            (["--batch-scheduler=volcano", "--feature-gates=KubernetesWAS=true"], "exclude each other"),
+            (["--feature-gates=KubernetesWAS=true"], "--feature-gates: KubernetesWAS is not supported yet"),
+            (["--feature-gates=AllAlpha=true,KubernetesWAS=true"], "KubernetesWAS is not supported yet"),
             (["--log-stdout-encoder=xml"], "log stdout encoder 'xml' is unknown; known are json and console"),
             (["--log-file-path=f", "--log-file-encoder=xml"], "log file encoder 'xml' is unknown"),
             (["--zap-log-level=loud"], "--zap-log-level=loud: debug, info, error"),
@@ -168,6 +169,14 @@ class TestRefusals:
     def test_what_cannot_be_done_is_said_at_once(self, arguments: list[str], why: str) -> None:
         with pytest.raises(StartupError, match=why):
             startup(*arguments)
+
+    def test_all_gates_at_once_are_those_that_lead_somewhere(self) -> None:
+        made = startup("--feature-gates=AllAlpha=true,RayCronJob=false")
+        gates = made.settings.controllers.gates
+        assert Gate.RAY_CLUSTER_NETWORK_POLICY in gates
+        assert Gate.RAY_CRON_JOB not in gates
+        assert Gate.KUBERNETES_WAS not in gates
+        assert made.notices == ("--feature-gates: AllAlpha leaves out KubernetesWAS, which is not supported yet",)
 
     def test_an_encoder_of_a_file_that_is_not_written_does_not_matter(self) -> None:
         assert startup("--log-file-encoder=xml").log.file == ""

@@ -79,12 +79,9 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     :raises StartupError: something contradicts itself, cannot be understood, or is not there yet.
     :raises OSError: the Configuration file cannot be read.
     """
-    try:
-        gates = FeatureGates.parse(flags.feature_gates)
-    except ValueError as error:
-        raise StartupError(f"--feature-gates: {error}") from error
-    told, notices = _told(flags, read_file)
-    _refuse_schedulers(told, gates)
+    gates, notices = _gates(flags.feature_gates)
+    told, more = _told(flags, read_file)
+    _refuse_schedulers(told)
     if told.reconcile_concurrency < 0:
         raise StartupError(f"reconcile concurrency must be at least 1, not {told.reconcile_concurrency}")
     if told.qps > 0 and told.burst < 0:
@@ -128,8 +125,23 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
         burst=told.burst or BURST,
         leader_election=told.enable_leader_election,
         leader_election_namespace=told.leader_election_namespace,
-        notices=tuple(notices),
+        notices=(*notices, *more),
     )
+
+
+def _gates(text: str) -> tuple[FeatureGates, list[str]]:
+    """The gates that are open, and what is to be said about them: nothing is opened that leads nowhere."""
+    unsupported = Gate.KUBERNETES_WAS
+    try:
+        gates = FeatureGates.parse(text)
+    except ValueError as error:
+        raise StartupError(f"--feature-gates: {error}") from error
+    if unsupported not in gates:
+        return gates, []
+    if unsupported in FeatureGates.parse(f"{text},AllAlpha=false"):
+        raise StartupError(f"--feature-gates: {unsupported} is not supported yet: there is no gang scheduling")
+    notice = f"--feature-gates: AllAlpha leaves out {unsupported}, which is not supported yet"
+    return FeatureGates.parse(f"{text},{unsupported}=false"), [notice]
 
 
 def _told(flags: Flags, read_file: Callable[[str], str]) -> tuple[Configuration, list[str]]:
@@ -170,12 +182,10 @@ def _from_flags(flags: Flags) -> Configuration:
     )
 
 
-def _refuse_schedulers(told: Configuration, gates: FeatureGates) -> None:
+def _refuse_schedulers(told: Configuration) -> None:
     name = told.batch_scheduler
     if name and told.enable_batch_scheduler:
         raise StartupError("both the old and the new way to choose a batch scheduler are used; keep batchScheduler")
-    if (name or told.enable_batch_scheduler) and Gate.KUBERNETES_WAS in gates:
-        raise StartupError(f"feature gate {Gate.KUBERNETES_WAS} and a batch scheduler exclude each other")
     if name and name not in SCHEDULERS:
         raise StartupError(f"batch scheduler {name!r} is unknown; known are {', '.join(SCHEDULERS)}")
     if name or told.enable_batch_scheduler:
