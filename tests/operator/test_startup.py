@@ -123,6 +123,11 @@ defaultPodAnnotations: {note: x}
             "c.yaml has fields that mean nothing here: speed",
         )
 
+    def test_fields_of_containers_that_it_does_not_know_too(self) -> None:
+        made = startup("--config=c.yaml", file="headSidecarContainers: [{name: a, image: i, mood: good}]\n")
+        assert made.notices == ("c.yaml has fields that mean nothing here: headSidecarContainers[0].mood",)
+        assert made.settings.controllers.build.head_sidecars == ({"name": "a", "image": "i", "mood": "good"},)
+
     def test_json_is_yaml_too(self) -> None:
         text = '{"apiVersion": "config.ray.io/v1alpha1", "kind": "Configuration", "enableMetrics": true}'
         assert prepare(parse(["--config=c"]), {}, lambda _: text).settings.cluster_metrics
@@ -131,6 +136,18 @@ defaultPodAnnotations: {note: x}
         ("text", "why"),
         [
             (HEADER + "qps: fast\n", r"c.yaml: Expected `float`, got `str` - at `\$.qps`"),
+            (
+                HEADER + "defaultContainerEnvs: [{name: A, value: 1}, {foo: bar}]\n",
+                r"c.yaml: defaultContainerEnvs\[0\].value: expected a string, got an integer; "
+                r"defaultContainerEnvs\[1\].name: is required",
+            ),
+            (
+                HEADER + "headSidecarContainers: [{name: a, ports: [{containerPort: http}]}]\n",
+                r"headSidecarContainers\[0\].ports\[0\].containerPort: expected an integer",
+            ),
+            (HEADER + "workerSidecarContainers: [{image: i}]\n", r"workerSidecarContainers\[0\].name: is required"),
+            (HEADER + "defaultPodLabels: {team: x y}\n", "defaultPodLabels.team: "),
+            (HEADER + "defaultPodAnnotations: {x y: z}\n", r"defaultPodAnnotations\[x y\]: "),
             ("kind: ConfigMap\napiVersion: v1\n", "kind Configuration are wanted, not v1 and ConfigMap"),
             ("- a\n", "one object of kind Configuration is wanted"),
             ("", "one object of kind Configuration is wanted"),

@@ -1,16 +1,21 @@
 """The operator's Configuration file: the same settings as the flags, and a few that no flag can hold.
 
 It is KubeRay's `config.ray.io/v1alpha1` Configuration, as charts put it into a ConfigMap. Fields it does not know are
-left alone and told of; a field of the wrong type is an error.
+left alone and told of; a field of the wrong type is an error. So is what it would put into Pods that no API server
+takes: told once, when the operator starts, rather than by every Pod that is refused.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kuberay.api import documents
+from kuberay.api import documents, kubernetes, structural
+from kuberay.api.validate.pods import annotation_problems, label_problems
+
+if TYPE_CHECKING:
+    from kuberay.api.problems import Problem
 
 API_VERSION = "config.ray.io/v1alpha1"
 KIND = "Configuration"
@@ -46,6 +51,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     burst: int = 0
 
 
+_PARTS_OF_PODS = {
+    "headSidecarContainers": "Container",
+    "workerSidecarContainers": "Container",
+    "defaultContainerEnvs": "EnvVar",
+}
+"""The fields that are lists of parts of a Pod, and of which type."""
+
 KNOWN_FIELDS = frozenset(Configuration.__struct_encode_fields__) | {"apiVersion", "kind", "metadata"}
 
 
@@ -66,6 +78,38 @@ def read(text: str) -> tuple[Configuration, list[str]]:
         raise ConfigurationError(f"apiVersion {API_VERSION} and kind {KIND} are wanted, not {found[0]} and {found[1]}")
     known = {name: each for name, each in value.items() if name in KNOWN_FIELDS and each is not None}
     try:
-        return msgspec.convert(known, Configuration), sorted(value.keys() - KNOWN_FIELDS)
+        made = msgspec.convert(known, Configuration)
     except msgspec.ValidationError as error:
         raise ConfigurationError(str(error)) from error
+    unknown = sorted(value.keys() - KNOWN_FIELDS)
+    problems = [
+        *label_problems(made.default_pod_labels, "defaultPodLabels"),
+        *annotation_problems(made.default_pod_annotations, "defaultPodAnnotations"),
+    ]
+    for name in sorted(_PARTS_OF_PODS.keys() & known.keys()):
+        wrong, strange = _judged(known[name], name)
+        problems += wrong
+        unknown += [problem.path for problem in strange]
+    if problems:
+        raise ConfigurationError("; ".join(sorted(map(str, problems))))
+    return made, unknown
+
+
+def _judged(parts: list[dict[str, Any]], name: str) -> tuple[list[Problem], list[Problem]]:
+    """What is wrong with parts of Pods, and what is only unknown: a cluster may be newer than the types we know."""
+    schema = {"type": "array", "items": kubernetes.embedded(_PARTS_OF_PODS[name])}
+    complete = structural.defaulted(parts, schema)
+    found = structural.problems(complete, schema, path=name)
+    wrong = structural.problems(complete, _open(schema), path=name)
+    return wrong, [problem for problem in found if problem not in wrong]
+
+
+def _open(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema without a word against fields that it does not know."""
+    opened = {**schema, "x-kubernetes-preserve-unknown-fields": True}
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            opened[key] = _open(schema[key])
+    if "properties" in schema:
+        opened["properties"] = {name: _open(each) for name, each in schema["properties"].items()}
+    return opened
