@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kuberay.api.validate.names import RAY_CLUSTER_NAME
 from kuberay.build import names
 from tests.build.clusters import cluster, group
 
@@ -18,19 +19,25 @@ class TestPodNames:
     @pytest.mark.parametrize(
         ("name", "expected"),
         [
-            ("ray-cluster-01", "ray-cluster-01-head"),
+            ("ray-cluster-01", "ray-cluster-01-head-"),
             (
                 "ray-cluster-0000000000000000000000011111111122222233333333333333",
-                "ray-cluster-00000000000000000000000111111111222222-head",
+                "ray-cluster-00000000000000000000000111111111222222-head-",
             ),
-            ("demo", "demo-head"),
-            (LONG, "team-vision-prod-raycluster-for-nightly-batch-trai-head"),
+            ("demo", "demo-head-"),
+            (LONG, "team-vision-prod-raycluster-for-nightly-batch-trai-head-"),
         ],
     )
-    def test_a_head_is_named_after_its_cluster(self, name: str, expected: str) -> None:
+    def test_a_generated_name_of_a_head_begins_with_that_of_its_cluster(self, name: str, expected: str) -> None:
         """raycluster EX-16, pod-template 28.6."""
-        assert names.head_pod(cluster(name=name)) == expected
-        assert names.head_generate_name(cluster(name=name)) == expected + "-"
+        assert names.head_generate_name(cluster(name=name)) == expected
+
+    @pytest.mark.parametrize("name", ["demo", LONG])
+    def test_a_fixed_name_of_a_head_is_that_of_its_cluster_and_never_shortened(self, name: str) -> None:
+        assert names.head_pod(cluster(name=name)) == f"{name}-head"
+
+    def test_the_longest_name_of_a_cluster_leaves_room_for_the_host_name_of_its_head(self) -> None:
+        assert len(names.head_pod(cluster(name="a" * RAY_CLUSTER_NAME))) <= 63
 
     @pytest.mark.parametrize(
         ("name", "group_name", "expected"),

@@ -47,12 +47,16 @@ def pod_prefix(prefix: str, node_type: str) -> str:
 
 
 def head_pod(cluster: RayCluster) -> str:
-    """The one name a head Pod of this cluster can have, which is what keeps a second head from existing."""
-    return pod_prefix(cluster.name, HEAD)
+    """The one name a head Pod of this cluster can have, which is what keeps a second head from existing.
+
+    Never shortened, or two clusters with long names could want the same: the longest name that a cluster may have
+    leaves room for the node type.
+    """
+    return f"{cluster.name}-{HEAD}".lower()
 
 
 def head_generate_name(cluster: RayCluster) -> str:
-    return head_pod(cluster) + "-"
+    return pod_prefix(cluster.name, HEAD) + "-"
 
 
 def worker_generate_name(cluster: RayCluster, group: WorkerGroupSpec) -> str:

@@ -77,7 +77,7 @@ def normal(namespace: str, objects: list[Json], clusters: list[Json], events: li
     allocated = {address for obj in objects if (address := _cluster_ip(obj))}
     words |= {f'"{address}"': '"<cluster-ip>"' for address in allocated}
     words[namespace] = "default"
-    heads = [names.pod_prefix(each["metadata"]["name"], names.HEAD) for each in clusters]
+    heads = dict(_head_names(each["metadata"]["name"]) for each in clusters)
     ports = {str(port) for obj in objects for port in _node_ports(obj)}
 
     text = json.dumps({"objects": objects, "clusters": clusters, "events": events})
@@ -138,8 +138,9 @@ def _object(obj: Json) -> Json:
                 replica = labels.get(_REPLICA, "")
                 if replica:
                     labels[_REPLICA] = re.sub(r"-\w{5}$", "-<rand>", replica)
-                if metadata["name"] == names.pod_prefix(labels.get("ray.io/cluster", ""), names.HEAD):
-                    metadata["name"] += "-<rand>"
+                ours, kuberays = _head_names(labels.get("ray.io/cluster", ""))
+                if metadata["name"] == ours:
+                    metadata["name"] = kuberays
         case "Service":
             for port in spec.get("ports", ()):
                 if "nodePort" in port:
@@ -157,21 +158,26 @@ def _object(obj: Json) -> Json:
     return kept
 
 
-def _note(note: str, heads: list[str]) -> str:
+def _head_names(cluster: str) -> tuple[str, str]:
+    """The name of a cluster's head, and the one that KubeRay would have generated for it."""
+    return f"{cluster}-{names.HEAD}", f"{names.pod_prefix(cluster, names.HEAD)}-<rand>"
+
+
+def _note(note: str, heads: dict[str, str]) -> str:
     """A note with the name that KubeRay would have generated for a head."""
-    for head in heads if re.search(r"\bPods?\b", note) else ():
-        note = re.sub(rf"default/{re.escape(head)}(?=$|[;:,. ])", f"default/{head}-<rand>", note)
+    for ours, kuberays in heads.items() if re.search(r"\bPods?\b", note) else ():
+        note = re.sub(rf"default/{re.escape(ours)}(?=$|[;:,. ])", f"default/{kuberays}", note)
     return note
 
 
-def _status(status: Json, ports: set[str], heads: list[str]) -> Json:
+def _status(status: Json, ports: set[str], heads: dict[str, str]) -> Json:
     endpoints = status.get("endpoints", {})
     status = {**status}
     if endpoints:
         status["endpoints"] = {name: "<node-port>" if port in ports else port for name, port in endpoints.items()}
     head = status.get("head", {})
     if head.get("podName") in heads:
-        status["head"] = {**head, "podName": f"{head['podName']}-<rand>"}
+        status["head"] = {**head, "podName": heads[head["podName"]]}
     return status
 
 
