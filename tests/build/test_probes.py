@@ -97,11 +97,17 @@ class TestUsersOwn:
         assert ":8266/" in command
         assert ":8365/" in command
 
-    @pytest.mark.parametrize("text", ["many", "99999999999", "", "1.5", "0x10"])
+    @pytest.mark.parametrize("text", ["many", "99999999999", "9" * 5000, "", "1.5", "0x10"], ids=lambda text: text[:12])
     def test_a_port_that_is_no_number_is_taken_for_the_default(self, text: str) -> None:
         ray: dict[str, Any] = {}
         probes.inject(ray, "worker", {"dashboard-agent-listen-port": text}, "2.53.0", "RayCluster")
         assert handler(ray["livenessProbe"]) == HTTP
+
+    @pytest.mark.parametrize("text", ["+8266", "08266", "0" * 5000 + "8266"], ids=lambda text: text[:12])
+    def test_a_port_is_a_number_however_it_is_written(self, text: str) -> None:
+        ray: dict[str, Any] = {}
+        probes.inject(ray, "worker", {"dashboard-agent-listen-port": text}, "2.53.0", "RayCluster")
+        assert handler(ray["livenessProbe"]) == {"httpGet": {"path": "/api/healthz", "port": 8266}}
 
     def test_the_serve_port_is_the_one_declared(self) -> None:
         ray = injected("worker", "2.53.0", "RayService", ports=[{"name": "serve", "containerPort": 9000}])

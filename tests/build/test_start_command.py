@@ -275,7 +275,11 @@ class TestTheGeneratorAlone:
         params = start_command.with_container_resources({"resources": text}, limits(tpu="1"))
         assert params["resources"] == "'{\"TPU\":1}'"
 
-    @pytest.mark.parametrize("text", ["[]", '{"a": true}', '{"a": "1"}', '{"a": NaN}', "3"])
+    @pytest.mark.parametrize(
+        "text",
+        ["[]", '{"a": true}', '{"a": "1"}', '{"a": NaN}', "3", f'{{"a": {"9" * 400}}}', '{"a": 1e400}', "[" * 100_000],
+        ids=lambda text: text[:12],
+    )
     def test_anything_but_an_object_of_numbers_is_left_alone(self, text: str) -> None:
         params = start_command.with_container_resources({"resources": text}, limits(tpu="1", gpu="1"))
         assert params == {"resources": text}

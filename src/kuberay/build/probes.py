@@ -73,9 +73,9 @@ def _wget(seconds: int, port: int, path: str) -> str:
 
 def _port(param: str | None, default: int) -> int:
     """A port parameter; anything but a 32-bit decimal number is taken for the default."""
-    if param is None or not re.fullmatch(r"[+-]?[0-9]+", param) or abs(int(param)) > _LARGEST_PORT:
-        return default
-    return int(param)
+    found = re.fullmatch(r"([+-]?)0*([0-9]{1,10})", param or "")
+    port = int("".join(found.groups())) if found is not None else default
+    return port if abs(port) <= _LARGEST_PORT else default
 
 
 def _serve_port(container: dict[str, Any]) -> int:

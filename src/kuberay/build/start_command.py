@@ -11,10 +11,10 @@ Three steps, each a function from parameters to parameters, and one that prints 
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from kuberay.api.start_params import custom_resources
 from kuberay.build import names
 from kuberay.kube import quantity
 
@@ -112,8 +112,11 @@ def command(node_type: str, params: Mapping[str, str]) -> str:
 
 
 def _with_accelerators(params: Params, limits: Mapping[str, Any]) -> Params:
-    """The first GPU resource, and the first accelerator that Ray knows as a custom resource."""
-    custom = _custom_resources(params.get("resources"))
+    """The first GPU resource, and the first accelerator that Ray knows as a custom resource.
+
+    Custom resources of the user's that cannot be read are left alone, and the accelerators with them.
+    """
+    custom = custom_resources(params.get("resources", "{}"))
     if not limits or custom is None:
         return params
     has_accelerator = any(name in custom for name in _CUSTOM_ACCELERATORS.values())
@@ -128,25 +131,6 @@ def _with_accelerators(params: Params, limits: Mapping[str, Any]) -> Params:
             params["resources"] = _quoted(custom)
             has_accelerator = True
     return params
-
-
-def _custom_resources(param: str | None) -> dict[str, float] | None:
-    """The parameter `resources` as the user quoted it; `None` when it cannot be read, and then it is left alone."""
-    if param is None:
-        return {}
-    try:
-        value = json.loads(param.strip("'\"` "))
-    except ValueError:
-        return None
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(_is_number(amount) for amount in value.values()):
-        return None
-    return {name: float(amount) for name, amount in value.items()}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _quoted(custom: Mapping[str, float]) -> str:

@@ -115,6 +115,33 @@ class TestGroups:
         found = problems(manifest(group(rayStartParams={"labels": ""})))
         assert list(found) == ["spec.workerGroupSpecs[0].rayStartParams.labels"]
 
+    @pytest.mark.parametrize("name", ["port", "dashboard-port", "dashboard-agent-listen-port", "metrics-export-port"])
+    @pytest.mark.parametrize("port", ["65536", "9" * 5000], ids=["one too many", "long"])
+    def test_a_port_that_no_machine_has_is_refused(self, name: str, port: str) -> None:
+        params: dict[str, Any] = {"rayStartParams": {name: port}}
+        assert list(problems(manifest(group(**params), head=params))) == [
+            f"spec.headGroupSpec.rayStartParams.{name}",
+            f"spec.workerGroupSpecs[0].rayStartParams.{name}",
+        ]
+
+    @pytest.mark.parametrize("port", ["0", "65535", "008265", "$PORT", "²", ""])
+    def test_what_the_shell_may_make_a_port_of_is_left_to_it(self, port: str) -> None:
+        assert problems(manifest(head={"rayStartParams": {"port": port}})) == {}
+
+    @pytest.mark.parametrize(
+        "text",
+        [f'{{"a": {"9" * 400}}}', f'{{"a": {"9" * 5000}}}', "'{\"a\": 1e400}'", '{"a": NaN}', '{"a": ' + "[" * 100_000],
+        ids=["large", "long", "exponent", "none", "deep"],
+    )
+    def test_resources_that_cannot_be_counted_are_refused(self, text: str) -> None:
+        found = problems(manifest(group(rayStartParams={"resources": text})))
+        assert list(found) == ["spec.workerGroupSpecs[0].rayStartParams.resources"]
+        assert len(str(found)) < 200
+
+    @pytest.mark.parametrize("text", ["$RESOURCES", r'"{\"Custom\": 1}"', '{"a": "1"}', "null", "'{\"TPU\": 4}'"])
+    def test_what_the_shell_may_make_resources_of_is_left_to_it(self, text: str) -> None:
+        assert problems(manifest(group(rayStartParams={"resources": text}))) == {}
+
     def test_labels_must_be_labels_of_kubernetes(self) -> None:
         """pod-template 24.9."""
         found = problems(manifest(head={"labels": {"x.io/zone": "a b", "-": "ok", "fine": ""}}))

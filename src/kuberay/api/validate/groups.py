@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.api import names, templates, versions
 from kuberay.api.problems import Problem, child, shown, warning
+from kuberay.api.start_params import start_param_problems
 from kuberay.kube import quantity
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def _shared_problems(group: HeadGroupSpec | WorkerGroupSpec, path: str) -> Itera
             yield warning(child(f"{path}.resources", name), f"is ignored: {error}")
     if "labels" in params:
         yield Problem(f"{path}.rayStartParams.labels", "is not supported; use the group's field labels")
+    yield from start_param_problems(params, f"{path}.rayStartParams")
     for key, value in group.labels.items():
         where = child(f"{path}.labels", key)
         if wrong := names.qualified_name(key):
