@@ -94,6 +94,14 @@ class TestServer:
         asked = {"oldObject": obj("1rc"), "operation": "DELETE"}
         assert (await self.ask(tmp_path, authority, "raycluster", **asked))["allowed"]
 
+    async def test_so_is_the_removal_of_the_finalizers_that_it_waits_for(
+        self, tmp_path: Path, authority: Authority
+    ) -> None:
+        groups = ({"groupName": "a"}, {"groupName": "a"})
+        leaving = obj("rc", groups, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[])
+        asked = {"object": leaving, "oldObject": leaving, "operation": "UPDATE"}
+        assert (await self.ask(tmp_path, authority, "raycluster", **asked))["allowed"]
+
     async def test_an_operator_without_a_certificate_does_not_start(self, tmp_path: Path) -> None:
         client, _ = await embedded()
         settings = replace(Settings(health_address=None), webhook_address="127.0.0.1:0")

@@ -1,7 +1,8 @@
 """What the operator refuses before it is stored: names that cannot work, and worker groups that share one.
 
 These are KubeRay's three validating webhooks, at its paths. They are few on purpose: whatever else is wrong with a
-spec shows as a condition of the object, where it can be mended, and deletion is never refused.
+spec shows as a condition of the object, where it can be mended, and deletion is never refused: neither the wish for it,
+nor any change of an object that is on its way out, for that is how its finalizers go.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ def _shared_names(groups: Any) -> Iterator[Problem]:
 def _reviewer(kind: str) -> Callable[[AdmissionRequest], Awaitable[Verdict]]:
     async def review(request: AdmissionRequest) -> Verdict:
         if request.operation not in ("CREATE", "UPDATE") or request.object is None:
+            return Verdict()
+        if mapping(request.object, "metadata").get("deletionTimestamp"):
             return Verdict()
         found = list(problems(kind, request.object))
         if not found:
