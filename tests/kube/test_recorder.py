@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 import pytest
@@ -205,6 +205,20 @@ class TestTrouble:
         scene.note()
         await scene.deliver()
         assert (len(scene.sent), scene.recorder.dropped) == (1, 1)
+
+    @pytest.mark.parametrize(("type", "level"), [("Warning", "warning"), ("Normal", "debug")])
+    def test_a_warning_that_is_refused_is_in_the_log(self, type: Literal["Normal", "Warning"], level: str) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(refused(403, "Forbidden", "no"))
+            with capture_logs() as logs:
+                scene.recorder.event(POD, type, "Skipped", "Cleanup", "something is left in Redis")
+                await scene.deliver()
+            (line,) = logs
+            assert (line["event"], line["log_level"]) == ("an event was not taken", level)
+            assert (line["note"], line["error"]) == ("something is left in Redis", "no")
+
+        scenario()
 
     @virtual_time
     async def test_stopping_sends_what_waits(self) -> None:

@@ -206,7 +206,9 @@ class Recorder:
             else:
                 return
         self.dropped += waiting.count
-        log.debug("an event was not taken", reason=kind.reason, object=kind.regarding.name, error=why)
+        # What is not in order has to be told somewhere; that all goes well can go without saying.
+        tell = log.warning if kind.type == "Warning" else log.debug
+        tell("an event was not taken", reason=kind.reason, object=kind.regarding.name, note=kind.note, error=why)
 
     async def _send(self, name: str, kind: _Kind, waiting: _Waiting) -> None:
         namespace = kind.regarding.namespace or "default"
