@@ -1,4 +1,4 @@
-# The operator's image: Python, the package and its nine dependencies; no shell tools are needed at run time.
+# The operator's image: Python, the package and its eleven dependencies; no shell tools are needed at run time.
 # Runs as nobody and writes no file, so that the root file system can be read-only.
 #
 #     docker build -t kuberay:dev .

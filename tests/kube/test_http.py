@@ -12,9 +12,10 @@ from aiohttp import web
 
 from kuberay.kube.access import Access, Material, Token
 from kuberay.kube.client import Client
+from kuberay.kube.dialing import keep_alive
 from kuberay.kube.errors import ConfigError, NotFound, TransportError
 from kuberay.kube.exec_plugin import Credential
-from kuberay.kube.http import HttpTransport, keep_alive
+from kuberay.kube.http import HttpTransport
 from kuberay.kube.resources import PODS
 from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request

@@ -97,6 +97,6 @@ async def test_how_long_names_took_to_look_up() -> None:
     metrics = Metrics()
     async with serving(echo) as url:
         access = Access(url.replace("127.0.0.1", "localhost"))
-        async with connected(access, resolver=RequestMetrics(metrics, HOST).resolver) as transport:
+        async with connected(access, resolve=RequestMetrics(metrics, HOST).resolve) as transport:
             await transport.send(Request("GET", "/"))
     assert counted(metrics, "rest_client_dns_resolution_duration_seconds_count") == {"{host=localhost}": 1}

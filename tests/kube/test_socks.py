@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,38 +8,24 @@ from kuberay.kube.access import Access, Material
 from kuberay.kube.errors import TransportError
 from kuberay.kube.transport import Request
 from tests.kube.certificates import Authority
+from tests.kube.raw_server import RawServer, pass_on
 from tests.kube.test_http import connected, echo, server_side, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    import asyncio
     from pathlib import Path
 
 
-class SocksServer:
+class SocksServer(RawServer):
     """A SOCKS5 proxy to this machine, whatever name it is asked for."""
 
     def __init__(self, *, login: tuple[bytes, bytes] | None = None, refuses: bool = False) -> None:
+        super().__init__()
         self.asked: list[tuple[str, int]] = []
         self._login = login
         self._refuses = refuses
-        self._served: list[asyncio.Task[None]] = []
 
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
-        async with await asyncio.start_server(self._accept, "127.0.0.1", 0) as server:
-            host, port = server.sockets[0].getsockname()[:2]
-            yield f"{host}:{port}"
-            await asyncio.gather(*self._served)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._served.append(asyncio.create_task(self._serve(reader, writer)))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            await self._converse(reader, writer)
-        await _closed(writer)
-
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, count = await reader.readexactly(2)
         offered = await reader.readexactly(count)
         method = 0 if self._login is None else 2
@@ -59,24 +42,7 @@ class SocksServer:
         writer.write(bytes([5, 2 if self._refuses else 0, 0, 1, 0, 0, 0, 0, 0, 0]))
         if self._refuses:
             return
-        there, back = await asyncio.open_connection("127.0.0.1", port)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_pump(reader, back))
-            group.create_task(_pump(there, writer))
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while chunk := await reader.read(2**16):
-            writer.write(chunk)
-            await writer.drain()
-    await _closed(writer)
-
-
-async def _closed(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
+        await pass_on(reader, writer, port)
 
 
 async def ask(access: Access) -> int:

@@ -1,4 +1,4 @@
-"""The transport over HTTPS. Everything that is slow by default in aiohttp, and not needed here, is off.
+"""The transport over HTTPS: connections that are kept open, credentials that are renewed, failures in words.
 
 Whatever goes wrong below HTTP comes out as `TransportError` with the method, the address and the reason. A credential
 that the server refuses is renewed where that is possible, and the request sent once more: a refused one did nothing.
@@ -7,46 +7,44 @@ that the server refuses is renewed where that is possible, and the request sent 
 from __future__ import annotations
 
 import asyncio
-import io
-import socket
+import ssl
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote, urlencode
-from weakref import WeakSet
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import quote, urlencode, urlsplit
 
-import aiohttp
-from yarl import URL
-
+from kuberay.kube import dialing
 from kuberay.kube.certificates import client_expired, why_not_trusted
+from kuberay.kube.connection import Connection, Until
+from kuberay.kube.dialing import Dialer
 from kuberay.kube.errors import CredentialError, TransportError
 from kuberay.kube.exec_plugin import Credential, PluginCredentials
-from kuberay.kube.socks import SocksConnector, is_socks
 from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request, Response
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from aiohttp.abc import AbstractResolver
-    from aiohttp.connector import AddrInfoType
-
     from kuberay.kube.access import Access
+    from kuberay.kube.connection import Answer
+    from kuberay.kube.dialing import Resolve
 
-# Failures of aiohttp, of sockets and TLS, of time, and of a session that was closed meanwhile.
-_FAILURES = (aiohttp.ClientError, OSError, TimeoutError, RuntimeError, ValueError)
+_Place: TypeAlias = tuple[str, ssl.SSLContext | None]
+"""Where a connection leads, and with which certificates: with new ones, new ones are made."""
+
+# Failures of sockets and TLS, of time, of what cannot be written as HTTP, and of a transport that was closed meanwhile.
+_FAILURES = (OSError, TimeoutError, RuntimeError, ValueError)
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE")
 _NOBODY = Credential()
-_LARGE = 2**20
+_LONGEST_IDLE = 15.0
+"""Seconds after which a connection may have been dropped on the way without a word."""
 _PLENTY = 2**16
 _GATHERING = 0.01
 """Seconds that news may come late by when there is much of it; what comes after a pause is read at once."""
-_LAST_TURNS = 10
-"""Of the loop, for connections to end in; two or three are enough."""
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
+_WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 class HttpTransport:
@@ -54,7 +52,7 @@ class HttpTransport:
 
     :param timeout: seconds for a whole exchange, when the request does not say otherwise.
     :param connect_timeout: seconds to reach the server, also for streams.
-    :param resolver: makes what looks up the server's name; called within the running loop.
+    :param resolve: looks up the server's addresses.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class HttpTransport:
         *,
         timeout: float = 30.0,
         connect_timeout: float = 10.0,
-        resolver: Callable[[], AbstractResolver] | None = None,
+        resolve: Resolve = dialing.resolve,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -71,22 +69,22 @@ class HttpTransport:
         self.access = access
         self._timeout = timeout
         self._connect_timeout = connect_timeout
-        self._resolver = resolver
+        self._dialer = Dialer(access, resolve)
         self._tls = TlsContexts(access, clock=clock)
         self._plugin = PluginCredentials(access.plugin, clock=clock, now=now) if access.plugin is not None else None
+        self._clock = clock
         self._now = now
         self._sleep = sleep
-        self._http_proxy = None if is_socks(access.proxy) else access.proxy
-        self._session: aiohttp.ClientSession | None = None
-        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._open: dict[Connection, _Place] = {}
+        self._idle: dict[_Place, list[Connection]] = {}
         self._closed = False
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        limits = _limits(timeout or self._timeout, self._connect_timeout)
+        limit = timeout or self._timeout
         credential = await self._credential()
-        response = await self._exchange(request, credential, limits)
+        response = await self._exchange(request, credential, limit)
         if response.status == 401 and (renewed := await self._renewed(credential)) is not None:
-            response = await self._exchange(request, renewed, limits)
+            response = await self._exchange(request, renewed, limit)
         if response.status == 401:
             self._explain_refusal(request)
         return response
@@ -94,53 +92,93 @@ class HttpTransport:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[_HttpStream]:
         credential = await self._credential()
-        answer = await self._begin(request, credential)
+        connection, answer = await self._ask(request, credential, self._timeout, Until.HEAD)
         if answer.status == 401 and (renewed := await self._renewed(credential)) is not None:
-            answer.close()
-            answer = await self._begin(request, renewed)
+            self._release(connection)
+            connection, answer = await self._ask(request, renewed, self._timeout, Until.HEAD)
         try:
             if answer.status == 401:
                 self._explain_refusal(request)
-            yield _HttpStream(self, request, answer)
+            yield _HttpStream(self, request, connection, answer)
         finally:
-            # Not `release`: that would read on, and a watch has no end. Nor a TLS goodbye, which the server answers
-            # only when it has noticed: nobody waits for that, and a loop that ends meanwhile leaves the socket open.
-            if answer.connection is not None and answer.connection.transport is not None:
-                answer.connection.transport.abort()
-            answer.close()
+            self._release(connection)
 
     async def close(self) -> None:
         self._closed = True
-        if self._session is not None:
-            await self._session.close()
-            await self._hang_up()
+        ended = [connection.ended for connection in self._open]
+        for connection in self._open:
+            connection.abort()
+        await asyncio.gather(*ended)
 
-    async def _hang_up(self) -> None:
-        """End what was cut in the middle of an answer: over TLS it waits for a goodbye, and the loop may end before."""
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for _ in range(_LAST_TURNS):
-            if all(each.fileno() < 0 for each in self._sockets):
-                break
-            await asyncio.sleep(0)
+    async def _exchange(self, request: Request, credential: Credential, limit: float) -> Response:
+        connection, answer = await self._ask(request, credential, limit, Until.END)
+        response = Response(answer.status, answer.headers, await answer.rest())
+        self._release(connection)
+        return response
 
-    async def _exchange(self, request: Request, credential: Credential, limits: aiohttp.ClientTimeout) -> Response:
-        arguments = self._arguments(request, credential)
+    async def _ask(
+        self, request: Request, credential: Credential, limit: float, until: Until
+    ) -> tuple[Connection, Answer]:
         try:
-            async with self._open().request(**arguments, timeout=limits) as answer:
-                return Response(answer.status, answer.headers, await answer.read())
+            async with asyncio.timeout(limit):
+                return await self._ask_somewhere(request, credential, until)
         except _FAILURES as error:
             raise await self._failure(request, error) from error
 
-    async def _begin(self, request: Request, credential: Credential) -> aiohttp.ClientResponse:
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout)
-        arguments = self._arguments(request, credential)
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await self._open().request(**arguments, timeout=limits)
-        except _FAILURES as error:
-            raise await self._failure(request, error) from error
+    async def _ask_somewhere(self, request: Request, credential: Credential, until: Until) -> tuple[Connection, Answer]:
+        place = (self.access.server, self._tls.context(credential))
+        head, body = self._head(request, credential), request.body or b""
+        while True:
+            connection = self._waiting(place) or await self._connected(place)
+            try:
+                return connection, await connection.ask(head, body, until)
+            except OSError:
+                connection.abort()
+                # The server may have given up a connection that nobody used, just when it was used again.
+                was_stale = connection.idle_since is not None and connection.is_unanswered
+                if not was_stale or request.method != "GET":
+                    raise
+            except BaseException:
+                connection.abort()
+                raise
+
+    def _waiting(self, place: _Place) -> Connection | None:
+        """A connection that can be used again, if there is one."""
+        oldest = self._clock() - _LONGEST_IDLE
+        idle = self._idle.get(place, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_free and connection.idle_since is not None and connection.idle_since >= oldest:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connected(self, place: _Place) -> Connection:
+        if self._closed:
+            raise RuntimeError("the transport is closed")
+        async with asyncio.timeout(self._connect_timeout):
+            connection = await self._dialer.dial(place[1])
+        self._open[connection] = place
+        connection.ended.add_done_callback(lambda _: self._forget(connection))
+        if self._closed:
+            raise RuntimeError("the transport is closed")
+        return connection
+
+    def _release(self, connection: Connection) -> None:
+        """Keep a connection for the next request; one in the middle of an answer has no next."""
+        if not connection.is_free or self._closed:
+            connection.abort()
+            return
+        connection.idle_since = self._clock()
+        self._idle.setdefault(self._open[connection], []).append(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        place = self._open.pop(connection)
+        idle = self._idle.get(place, [])
+        if connection in idle:
+            idle.remove(connection)
+        if not idle:
+            self._idle.pop(place, None)
 
     async def _credential(self) -> Credential:
         if self.access.token is not None:
@@ -158,60 +196,28 @@ class HttpTransport:
         renewed = await self._credential()
         return renewed if renewed != refused else None
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._closed:
-            raise RuntimeError("the transport is closed")
-        if self._session is None:
-            # Made here because it belongs to the running loop. No limit: who sends decides how much at a time.
-            proxy = self.access.proxy
-            connector = (
-                SocksConnector(proxy, prepare=self._prepare, limit=0)
-                if proxy is not None and is_socks(proxy)
-                else aiohttp.TCPConnector(
-                    limit=0,
-                    ttl_dns_cache=30,
-                    resolver=self._resolver() if self._resolver is not None else None,
-                    socket_factory=self._socket,
-                )
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                skip_auto_headers=("accept", "accept-encoding", "content-type", "user-agent"),
-                read_bufsize=2**18,
-            )
-        return self._session
+    def _head(self, request: Request, credential: Credential) -> bytes:
+        """The request, up to its body.
 
-    def _socket(self, address: AddrInfoType) -> socket.socket:
-        family, kind, protocol, *_ = address
-        made = socket.socket(family, kind, protocol)
-        self._prepare(made)
-        return made
-
-    def _prepare(self, made: socket.socket) -> None:
-        self._sockets.add(made)
-        keep_alive(made)
-
-    def _arguments(self, request: Request, credential: Credential) -> dict[str, Any]:
-        headers = [*request.headers.items(), *self.access.headers, ("accept-encoding", "identity")]
-        if credential.token:
-            headers.append(("authorization", f"Bearer {credential.token}"))
-        return {
-            "method": request.method,
-            "url": URL(self._address(request), encoded=True),
-            "headers": headers,
-            "data": _payload(request.body),
-            "allow_redirects": False,
-            "proxy": self._http_proxy,
-            "server_hostname": self.access.server_name,
-            # Given with each request: connections are kept apart by it, so that new certificates get new ones.
-            "ssl": self._tls.context(credential) or False,
-        }
-
-    def _address(self, request: Request) -> str:
+        :raises ValueError: something in it cannot be written in HTTP.
+        """
+        host, prefix = _origin(self.access.server)
         query = f"?{urlencode(request.query)}" if request.query else ""
-        return f"{self.access.server}{quote(request.path, safe=_SAFE_IN_PATH)}{query}"
+        origin = self.access.server if self._dialer.speaks_to_proxy else prefix
+        lines = [f"{request.method} {origin}{quote(request.path, safe=_SAFE_IN_PATH)}{query} HTTP/1.1", f"host: {host}"]
+        for name, value in (*request.headers.items(), *self.access.headers):
+            lines.append(f"{name}: {value}")
+        lines.append("accept-encoding: identity")
+        if request.body is not None or request.method in _WITH_BODY:
+            lines.append(f"content-length: {len(request.body or b'')}")
+        if credential.token:
+            lines.append(f"authorization: Bearer {credential.token}")
+        if self._dialer.speaks_to_proxy and (who := self._dialer.proxy_authorization):
+            lines.append(f"proxy-authorization: {who}")
+        head = "\r\n".join((*lines, "", ""))
+        if head.count("\n") != len(lines) + 1:
+            raise ValueError("a header holds a line break")
+        return head.encode()
 
     def _explain_refusal(self, request: Request) -> None:
         """Who shows an expired certificate is told so, for the server only says that it does not know them.
@@ -224,14 +230,15 @@ class HttpTransport:
             raise CredentialError(f"{request.method} {self.access.server}{request.path}: refused, for {why}")
 
     async def _failure(self, request: Request, error: Exception) -> TransportError:
-        if isinstance(error, aiohttp.ClientConnectorSSLError | aiohttp.ClientConnectorCertificateError):
+        if isinstance(error, ssl.SSLError):
             self._tls.suspect()
-        if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            refused = cast("ssl.SSLCertVerificationError", error.certificate_error)
-            why = await why_not_trusted(self.access, refused, self._now())
+        if self._closed:
+            why = "the transport is closed"
+        elif isinstance(error, ssl.SSLCertVerificationError):
+            why = await why_not_trusted(self.access, error, self._now())
         elif isinstance(error, TimeoutError):
             why = "no answer in time"
-        elif isinstance(error, aiohttp.ClientConnectorSSLError) and error.os_error.reason in _NOT_TLS:
+        elif isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
             why = "what listens there does not speak TLS; is the port right, and should the address begin with http:?"
         else:
             why = str(error) or type(error).__name__
@@ -242,56 +249,41 @@ class HttpTransport:
 
 
 class _HttpStream:
-    def __init__(self, transport: HttpTransport, request: Request, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, transport: HttpTransport, request: Request, connection: Connection, answer: Answer) -> None:
         self.status = answer.status
         self.headers: Mapping[str, str] = answer.headers
         self._transport = transport
         self._request = request
+        self._connection = connection
         self._answer = answer
 
     async def chunks(self) -> AsyncIterator[bytes]:
         try:
-            while chunk := await self._answer.content.readany():
+            while chunk := await self._answer.more():
                 yield chunk
-                if len(chunk) < _PLENTY:
+                if len(chunk) < _PLENTY and not self._answer.is_whole:
                     await self._gather()
         except _FAILURES as error:
             raise await self._transport._failure(self._request, error) from error
 
     async def _gather(self) -> None:
         """Let what comes in dribbles wait in the socket for a moment: waking up costs more than reading."""
-        connection = self._answer.connection
-        protocol = connection.protocol if connection is not None else None
-        if protocol is None:
-            return  # all of it has come
-        protocol.pause_reading()
+        self._connection.pause()
         try:
             await self._transport._sleep(_GATHERING)
         finally:
-            protocol.resume_reading()
+            self._connection.resume()
 
     async def read(self) -> bytes:
         try:
             async with asyncio.timeout(self._transport._timeout):
-                return await self._answer.read()
+                return await self._answer.rest()
         except _FAILURES as error:
             raise await self._transport._failure(self._request, error) from error
 
 
-def keep_alive(made: socket.socket) -> None:
-    """Let a socket find out within two minutes that nobody is at the other end any more."""
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 3)):
-        option = getattr(socket, name, None)  # not all systems have all of them
-        if option is not None and made.family != socket.AF_UNIX:
-            made.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """What is large is sent in pieces, so that others get their turn between them."""
-    return io.BytesIO(body) if body is not None and len(body) > _LARGE else body
-
-
-@cache
-def _limits(total: float, connect: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total, sock_connect=connect)
+@lru_cache(maxsize=8)
+def _origin(server: str) -> tuple[str, str]:
+    """How a server is called in its own requests, and what its paths begin with."""
+    parts = urlsplit(server)
+    return parts.netloc.rpartition("@")[2], parts.path.rstrip("/")

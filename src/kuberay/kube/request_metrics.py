@@ -6,19 +6,17 @@ that is at hand.
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
+from kuberay.kube import dialing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    from aiohttp.abc import AbstractResolver, ResolveResult
-
+    from kuberay.kube.dialing import AddressInfo
     from kuberay.kube.errors import ApiError
     from kuberay.kube.metrics import Metrics
     from kuberay.kube.transport import Request, Response, Stream, Transport
@@ -77,9 +75,13 @@ class RequestMetrics:
         """A request is sent again because the server asked for it."""
         self._metrics.request_retries.labels(str(refused.status.code), request.method, self._host).inc()
 
-    def resolver(self) -> AbstractResolver:
-        """Looks up names, and tells how long that took. Belongs to the running loop."""
-        return _MeasuredResolver(self._metrics, self.clock)
+    async def resolve(self, host: str, port: int) -> Sequence[AddressInfo]:
+        """Look up a host's addresses, and tell how long that took."""
+        began = self.clock()
+        try:
+            return await dialing.resolve(host, port)
+        finally:
+            self._metrics.dns_seconds.labels(host).observe(self.clock() - began)
 
 
 class MeasuredTransport:
@@ -116,19 +118,3 @@ class MeasuredTransport:
 
     async def close(self) -> None:
         await self._transport.close()
-
-
-class _MeasuredResolver(aiohttp.ThreadedResolver):
-    def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
-        super().__init__()
-        self._metrics = metrics
-        self._clock = clock
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        began = self._clock()
-        try:
-            return await super().resolve(host, port, family)
-        finally:
-            self._metrics.dns_seconds.labels(host).observe(self._clock() - began)

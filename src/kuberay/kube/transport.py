@@ -1,6 +1,6 @@
 """The one seam for I/O: a request as data goes in, a response comes out.
 
-Two things implement `Transport`: `kube.http.HttpTransport` (HTTPS by aiohttp) and the embedded API server's
+Two things implement `Transport`: `kube.http.HttpTransport` (HTTPS) and the embedded API server's
 in-process transport. Nothing above this seam knows which one it has.
 """
 

@@ -77,7 +77,7 @@ async def serve(startup: Startup, access: Access) -> int:
 
 
 def _transport(startup: Startup, access: Access, metrics: RequestMetrics, leadership: Leadership | None) -> Transport:
-    transport: Transport = MeasuredTransport(HttpTransport(access, resolver=metrics.resolver), metrics)
+    transport: Transport = MeasuredTransport(HttpTransport(access, resolve=metrics.resolve), metrics)
     if startup.qps > 0:
         transport = LimitedTransport(transport, qps=startup.qps, burst=startup.burst, metrics=metrics)
     if leadership is not None:
