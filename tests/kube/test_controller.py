@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -249,10 +250,25 @@ class TestLogging:
         c.queue.add("a")
         c.queue.add("b")
         await run(c, 1)
-        assert [(each["controller"], each["object"], each["reconcile_id"]) for each in seen] == [
-            ("things", "a", "things-1"),
-            ("things", "b", "things-2"),
-        ]
+        assert [(each["controller"], each["object"]) for each in seen] == [("things", "a"), ("things", "b")]
+        ids = [each["reconcile_id"] for each in seen]
+        assert [str(uuid.UUID(each)) for each in ids] == ids
+        assert len(set(ids)) == 2
+
+    @virtual_time
+    async def test_no_other_controller_gives_the_same_id(self) -> None:
+        import structlog
+
+        ids = set()
+
+        async def work(key: str) -> None:
+            ids.add(structlog.contextvars.get_contextvars()["reconcile_id"])
+
+        for _ in range(2):
+            c = controller(work)
+            c.queue.add("a")
+            await run(c, 1)
+        assert len(ids) == 2
 
 
 def pod(name: str, version: str, owner_kind: str = "RayCluster", controller: bool = True) -> dict[str, Any]:
@@ -319,6 +335,14 @@ class TestWatching:
         store.applied(pod("new", "2"))
         assert await c.queue.get() == Key("n", "new")
 
+    async def test_what_is_there_already_is_looked_at(self) -> None:
+        c: Controller[Key] = Controller("things", Queue(), reconcile=lambda _: asyncio.sleep(0))
+        store: Store[dict[str, Any]] = Store()
+        store.replaced([pod("a", "1")], "1")
+        c.watches(store, itself)
+        assert c.queue.depths() == {LOW: 1}
+        assert await c.queue.get() == Key("n", "a")
+
 
 class TestLookingAgain:
     def watching(self, reconcile: Recorder, **options: Any) -> Controller[Any]:
@@ -334,19 +358,19 @@ class TestLookingAgain:
         reconcile = Recorder()
         await run(self.watching(reconcile), 80_000)
         assert [(str(key), at) for key, at in reconcile.calls] == [
-            (name, at) for at in (36_000, 72_000) for name in ("n/a", "n/b", "n/c")
+            (name, at) for at in (0, 36_000, 72_000) for name in ("n/a", "n/b", "n/c")
         ]
 
     @virtual_time
     async def test_as_what_has_time(self) -> None:
-        c = self.watching(Recorder(), resync=10.0)
-        task = asyncio.create_task(c._look_again())
-        await asyncio.sleep(11)
+        c = self.watching(Recorder())
+        for _ in range(3):
+            c.queue.done(await c.queue.get())
+        c.look_again()
         assert c.queue.depths() == {LOW: 3}
-        task.cancel()
 
     @virtual_time
     async def test_or_never(self) -> None:
         reconcile = Recorder()
         await run(self.watching(reconcile, resync=None), 80_000)
-        assert reconcile.calls == []
+        assert {at for _, at in reconcile.calls} == {0}

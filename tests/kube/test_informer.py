@@ -230,6 +230,24 @@ class TestFaults:
         assert scene.store.resource_version == "21"
 
 
+class TestDoingWithout:
+    @virtual_time
+    async def test_a_list_that_cannot_be_had_has_been_tried(self) -> None:
+        scene = Scene(refused(500, "InternalError"), listed(10))
+        async with scene.running():
+            await scene.informer.tried()
+            assert not scene.store.is_synced
+            await scene.informer.synced()
+            assert clock() == pytest.approx(0.8)
+
+    @virtual_time
+    async def test_one_that_is_there_has_been_too(self) -> None:
+        scene = Scene(listed(10, pod("a", 1)))
+        async with scene.running():
+            await scene.informer.tried()
+            assert scene.names == ["a"]
+
+
 class TestSayingWhatIsWrong:
     @pytest.mark.parametrize(
         ("failure", "text"),

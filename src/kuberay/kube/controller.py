@@ -84,14 +84,14 @@ class Controller(Generic[K]):
         self._sleep = sleep
         self._rng = rng
         self._watched: list[Callable[[], Iterator[K]]] = []
-        self._ids = itertools.count(1)
+        self._ids = _attempt_ids(rng)
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Work until `stop`; then let what is under way finish, and return."""
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)]
-            resyncing = group.create_task(self._look_again(), name=f"{self.name}-resync")
+            resyncing = group.create_task(self._keep_looking(), name=f"{self.name}-resync")
             await self._stopping.wait()
             resyncing.cancel()
             _, late = await asyncio.wait(workers, timeout=self._drain)
@@ -114,6 +114,8 @@ class Controller(Generic[K]):
     ) -> None:
         """Look at keys whenever an object of a store changes: at those of its old state and of its new one.
 
+        What is in the store already is looked at too: nobody was told of it.
+
         :param when: a predicate on (old, new); without it every change counts.
         :param after: seconds to wait, so that changes which come together are looked at together.
         """
@@ -130,15 +132,26 @@ class Controller(Generic[K]):
                 for key in keys(new):
                     self.queue.add(key, after=after, priority=priority)
 
-        store.on_change(enqueue)
-        self._watched.append(lambda: (key for obj in store for key in keys(obj)))
+        def all_keys() -> Iterator[K]:
+            return (key for obj in store for key in keys(obj))
 
-    async def _look_again(self) -> None:
+        store.on_change(enqueue)
+        self._watched.append(all_keys)
+        self._add(all_keys())
+
+    def look_again(self) -> None:
+        """Look at all that is watched, without a reason that a key could tell."""
+        for watched in self._watched:
+            self._add(watched())
+
+    def _add(self, keys: Iterable[K]) -> None:
+        for key in keys:
+            self.queue.add(key, priority=LOW)
+
+    async def _keep_looking(self) -> None:
         while self._resync is not None:
             await self._sleep(self._resync * (0.9 + 0.2 * self._rng()))
-            for watched in self._watched:
-                for key in watched():
-                    self.queue.add(key, priority=LOW)
+            self.look_again()
 
     async def _work(self) -> None:
         # A worker is a task, and a task has a context of its own: nothing need be unbound again.
@@ -149,7 +162,7 @@ class Controller(Generic[K]):
             except QueueClosed:
                 return
             try:
-                structlog.contextvars.bind_contextvars(object=str(key), reconcile_id=f"{self.name}-{next(self._ids)}")
+                structlog.contextvars.bind_contextvars(object=str(key), reconcile_id=next(self._ids))
                 await self._measured(key)
             finally:
                 self.queue.done(key)
@@ -201,6 +214,16 @@ class Controller(Generic[K]):
         if self._metrics is not None:
             self._metrics.failed(panic=trace)
         log.error("reconcile failed", error=why, retry_in_seconds=delay, exc_info=trace)
+
+
+def _attempt_ids(rng: Callable[[], float]) -> Iterator[str]:
+    """Names for attempts that no other process or controller uses.
+
+    They look like UUIDs, as those of controller-runtime do; drawn is only their beginning, for counting is cheaper.
+    """
+    drawn = (f"{int(rng() * 16**digits):0{digits}x}" for digits in (8, 4, 3, 3))
+    process = "{}-{}-4{}-8{}".format(*drawn)
+    return (f"{process}-{number:012x}" for number in itertools.count(1))
 
 
 def itself(obj: Any) -> Iterable[Key]:

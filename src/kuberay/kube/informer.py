@@ -123,6 +123,7 @@ class Informer(Generic[T]):
         self._clock = clock
         self._sleep = sleep
         self._rng = rng
+        self._tried = asyncio.Event()
         self._synced = asyncio.Event()
         self._must_list = True
         self._least: str | None = None
@@ -137,6 +138,10 @@ class Informer(Generic[T]):
     async def synced(self) -> None:
         """Wait until a first list is in the store."""
         await self._synced.wait()
+
+    async def tried(self) -> None:
+        """Wait until a first list is in the store or could not be had; for who can do without."""
+        await self._tried.wait()
 
     async def reach(self, resource_version: str) -> None:
         """Wait until the store shows everything up to a version: by the watch, or else by a list of its own.
@@ -194,6 +199,7 @@ class Informer(Generic[T]):
         self._must_list = False
         self._prefers_pages = False
         self._synced.set()
+        self._tried.set()
         self._tell_who_waits()
 
     async def _list(self) -> None:
@@ -340,6 +346,7 @@ class Informer(Generic[T]):
             wait = max(wait, min(self._timing.longest_wait, details.retry_after_seconds))
         self._failures += 1
         self.problem = self._explain(verb, error)
+        self._tried.set()
         self._log.warning(self.problem, retry_in_seconds=round(wait, 3))
         await self._sleep(wait)
 
