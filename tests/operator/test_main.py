@@ -165,6 +165,32 @@ class TestMetrics:
         stop.set()
         await running
 
+    async def test_namespaces_are_measured_together(self) -> None:
+        client, _ = await embedded()
+        metrics = Metrics()
+        Operator(client, Settings(health_address=None, watch_namespaces=("a", "b")), metrics=metrics)
+        text = (await metrics.render()).decode()
+        lines = [line for line in text.splitlines() if line.startswith(("workqueue_depth", "workqueue_adds"))]
+        assert lines == [
+            'workqueue_depth{controller="raycluster",name="raycluster",priority="0"} 0.0',
+            'workqueue_adds_total{controller="raycluster",name="raycluster"} 0.0',
+        ]
+        assert 'controller_runtime_max_concurrent_reconciles{controller="raycluster"} 8.0' in text
+
+
+class TestOpenShift:
+    async def test_clusters_do_not_wait_for_routes_that_the_server_does_not_serve(self) -> None:
+        client, _ = await embedded()
+        await client.create(RAY_CLUSTERS, cluster().to_dict(), namespace="default")
+        stop = asyncio.Event()
+        options = ControllerOptions(status_delay=0.0, is_openshift=True)
+        operator = Operator(client, Settings(health_address=None, controllers=options))
+        running = asyncio.create_task(operator.run(stop))
+        await until(lambda: len(operator.controllers[0].pods) > 0)
+        assert operator.not_ready() == []
+        stop.set()
+        await running
+
 
 async def until(holds: Callable[[], bool]) -> None:
     """Wait until something is so."""

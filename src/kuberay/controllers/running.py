@@ -34,36 +34,33 @@ log = structlog.get_logger(__name__)
 
 
 class RayController(ABC):
-    """A controller of RayClusters, of one namespace or of all.
+    """What is known of the RayClusters of one namespace, or of all, and what one pass makes of it.
 
-    :param name: in metrics and in the log.
+    :param namespace: the only one that it works in; `None` for all.
     :param informers: what has to be known before the first pass, and is followed from then on.
-    :param metrics: where to count what happens.
+    :param extras: what is followed as well, and can be done without until it is there.
     """
 
     def __init__(
         self,
-        name: str,
         recorder: Recorder,
         informers: Sequence[Informer[Any]],
         *,
         namespace: str | None,
-        workers: int,
-        metrics: Metrics | None,
+        extras: Sequence[Informer[Any]] = (),
     ) -> None:
+        self.namespace = namespace
         self._recorder = recorder
         self._informers = informers
-        self._controller: Controller[Key] = Controller(
-            name,
-            Queue(metrics=QueueMetrics(metrics, f"{name}-{namespace}" if namespace else name) if metrics else None),
-            self.reconcile,
-            workers=workers,
-            metrics=ControllerMetrics(metrics, name, workers) if metrics else None,
-        )
+        self._extras = extras
 
     @abstractmethod
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
+
+    @abstractmethod
+    def watch(self, loop: Controller[Key]) -> None:
+        """Have clusters looked at: all of them, and each whenever something happens to it or around it."""
 
     @property
     def is_synced(self) -> bool:
@@ -75,27 +72,30 @@ class RayController(ABC):
         """What keeps the caches from following the server, if anything."""
         return [informer.problem for informer in self._informers if informer.problem is not None]
 
-    async def run(self, stop: asyncio.Event, *, turn: Turn | None = None) -> None:
-        """Work until told to stop; then finish what is under way.
-
-        :param turn: waits until this process may write, and tells what version it must know of before it does: what
-            others did until then. Without it the turn has come; caches are filled meanwhile, so that a standby is warm.
-        """
+    async def follow(self, loop: Controller[Key], turn: Turn | None) -> None:
+        """Keep the caches in step with the server until cancelled; once they are filled and its turn has come, have
+        the loop look at clusters."""
         async with asyncio.TaskGroup() as group:
-            following = [group.create_task(informer.run()) for informer in self._informers]
-            stopping = group.create_task(stop.wait())
-            caught_up = group.create_task(_catch_up(self._informers, turn))
-            await asyncio.wait((stopping, caught_up), return_when=asyncio.FIRST_COMPLETED)
-            if caught_up.done():
-                known = {informer.resource.name: len(informer.store) for informer in self._informers}
-                log.info("caches are filled", controller=self._controller.name, **known)
-                working = group.create_task(self._controller.run())
-                await stopping
-                self._controller.stop()
-                await working
-            caught_up.cancel()
-            for task in following:
-                task.cancel()
+            for informer in (*self._informers, *self._extras):
+                group.create_task(informer.run())
+            await self._catch_up(turn)
+            known = {informer.resource.name: len(informer.store) for informer in (*self._informers, *self._extras)}
+            log.info("caches are filled", controller=loop.name, namespaces=self.namespace or "all", **known)
+            late = [informer for informer in self._extras if not informer.store.is_synced]
+            self.watch(loop)
+            for informer in late:
+                await informer.synced()
+                loop.look_again()
+
+    async def _catch_up(self, turn: Turn | None) -> None:
+        for informer in self._informers:
+            await informer.synced()
+        for informer in self._extras:
+            await informer.tried()
+        if turn is not None:
+            version = await turn()
+            known = (informer for informer in (*self._informers, *self._extras) if informer.store.is_synced)
+            await asyncio.gather(*(informer.reach(version) for informer in known))
 
     def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
         for event in events:
@@ -105,9 +105,53 @@ class RayController(ABC):
             self._recorder.event(regarding, event.type, event.reason, event.action, event.note)
 
 
-async def _catch_up(informers: Sequence[Informer[Any]], turn: Turn | None) -> None:
-    for informer in informers:
-        await informer.synced()
-    if turn is not None:
-        version = await turn()
-        await asyncio.gather(*(informer.reach(version) for informer in informers))
+class Crew:
+    """The controllers of one name, each in a namespace of its own, and the workers that they share.
+
+    One queue serves them all: no more clusters are worked on at a time than somebody has allowed, however many
+    namespaces there are. A namespace whose caches cannot be filled holds up no other, for nothing of it comes up.
+
+    :param name: in metrics and in the log.
+    :param metrics: where to count what happens.
+    """
+
+    def __init__(
+        self, name: str, controllers: Sequence[RayController], *, workers: int, metrics: Metrics | None = None
+    ) -> None:
+        self._controllers = {each.namespace: each for each in controllers}
+        self._loop: Controller[Key] = Controller(
+            name,
+            Queue(metrics=QueueMetrics(metrics, name) if metrics else None),
+            self._reconcile,
+            workers=workers,
+            metrics=ControllerMetrics(metrics, name, workers) if metrics else None,
+        )
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything there was at the start is known."""
+        return all(each.is_synced for each in self._controllers.values())
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps the caches from following the server, if anything."""
+        return [problem for each in self._controllers.values() for problem in each.problems]
+
+    async def run(self, stop: asyncio.Event, *, turn: Turn | None = None) -> None:
+        """Work until told to stop; then finish what is under way.
+
+        :param turn: waits until this process may write, and tells what version it must know of before it does: what
+            others did until then. Without it the turn has come; caches are filled meanwhile, so that a standby is warm.
+        """
+        async with asyncio.TaskGroup() as group:
+            following = [group.create_task(each.follow(self._loop, turn)) for each in self._controllers.values()]
+            working = group.create_task(self._loop.run())
+            await stop.wait()
+            self._loop.stop()
+            await working
+            for task in following:
+                task.cancel()
+
+    async def _reconcile(self, key: Key) -> Result | None:
+        everywhere = self._controllers.get(None)
+        return await (everywhere or self._controllers[key.namespace]).reconcile(key)

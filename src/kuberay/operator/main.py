@@ -15,7 +15,9 @@ from kuberay import __version__
 from kuberay.api.gates import Gate
 from kuberay.controllers.networkpolicy import controller as networkpolicy
 from kuberay.controllers.networkpolicy.controller import NetworkPolicyController
-from kuberay.controllers.raycluster.controller import REPORTER, RayClusterController
+from kuberay.controllers.raycluster import controller as raycluster
+from kuberay.controllers.raycluster.controller import RayClusterController
+from kuberay.controllers.running import Crew
 from kuberay.kube.election import LeaseLost
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.probes import ProbeServer
@@ -24,7 +26,7 @@ from kuberay.operator import webhooks
 from kuberay.operator.cluster_metrics import ClusterMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from kuberay.controllers.running import RayController
@@ -64,30 +66,20 @@ class Operator:
         self._leadership = leadership
         self._metrics = metrics or Metrics()
         self._certificates = certificates
-        self._recorder = Recorder(client, REPORTER)
-        self.controllers = [
-            RayClusterController(
-                client,
-                self._recorder,
-                settings.controllers,
-                namespace=namespace,
-                workers=settings.reconcile_concurrency,
-                metrics=self._metrics,
-            )
-            for namespace in settings.watch_namespaces or (None,)
-        ]
+        self._recorder = Recorder(client, raycluster.REPORTER)
         self._policy_recorder = Recorder(client, networkpolicy.REPORTER)
-        self._policy_controllers = [
-            NetworkPolicyController(
-                client,
-                self._policy_recorder,
-                settings.controllers,
-                namespace=namespace,
-                workers=settings.reconcile_concurrency,
-                metrics=self._metrics,
-            )
-            for namespace in settings.watch_namespaces or (None,)
-            if Gate.RAY_CLUSTER_NETWORK_POLICY in settings.controllers.gates
+        options, namespaces = settings.controllers, settings.watch_namespaces or (None,)
+        self.controllers = [
+            RayClusterController(client, self._recorder, options, namespace=each) for each in namespaces
+        ]
+        crews: dict[str, Sequence[RayController]] = {raycluster.NAME: self.controllers}
+        if Gate.RAY_CLUSTER_NETWORK_POLICY in options.gates:
+            crews[networkpolicy.NAME] = [
+                NetworkPolicyController(client, self._policy_recorder, options, namespace=each) for each in namespaces
+            ]
+        self._crews = [
+            Crew(name, members, workers=settings.reconcile_concurrency, metrics=self._metrics)
+            for name, members in crews.items()
         ]
         if leadership is not None:
             self._metrics.follow_leadership(LEASE, lambda: leadership.holds)
@@ -99,15 +91,10 @@ class Operator:
         """Whether this process may write."""
         return self._leadership is None or self._leadership.holds
 
-    @property
-    def _all_controllers(self) -> list[RayController]:
-        return [*self.controllers, *self._policy_controllers]
-
     def not_ready(self) -> list[str]:
         """What the operator still waits for. A standby whose caches are filled is ready: it could take over."""
-        controllers = self._all_controllers
-        waiting = [] if all(each.is_synced for each in controllers) else ["caches are being filled"]
-        return waiting + [problem for each in controllers for problem in each.problems]
+        waiting = [] if all(crew.is_synced for crew in self._crews) else ["caches are being filled"]
+        return waiting + [problem for crew in self._crews for problem in crew.problems]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then finish what is under way and return.
@@ -162,7 +149,7 @@ class Operator:
         async with asyncio.TaskGroup() as group:
             recorders = (self._recorder, self._policy_recorder)
             recording = [group.create_task(recorder.run()) for recorder in recorders]
-            working = [group.create_task(each.run(stop, turn=turn)) for each in self._all_controllers]
+            working = [group.create_task(crew.run(stop, turn=turn)) for crew in self._crews]
             await asyncio.wait(working)
             for recorder in recorders:
                 recorder.stop()

@@ -236,6 +236,23 @@ class TestAnIngress:
             seen(with_ingress(), head(), pod("w"), children=there((ROUTES, "rc-head-route"))), OPENSHIFT
         ).actions
 
+    @pytest.mark.parametrize(("kind", "options"), [(INGRESSES, OPTIONS), (ROUTES, OPENSHIFT)])
+    def test_it_is_not_made_before_one_knows_whether_it_is_there(
+        self, kind: Resource, options: ControllerOptions
+    ) -> None:
+        found = plan(seen(with_ingress(), unknown=frozenset({kind})), options)
+        assert [each.scope for each in found.actions] == ["head", "group wg"]
+        [event] = found.events
+        assert (event.type, event.reason) == ("Warning", f"FailedToCreate{kind.kind}")
+        assert f"the operator cannot list {kind.plural} at the moment" in event.note
+
+    def test_a_kind_that_nobody_asks_for_may_stay_unknown(self) -> None:
+        unknown = frozenset({INGRESSES, ROUTES})
+        assert not plan(seen(cluster(), unknown=unknown)).events
+        found = plan(seen(with_ingress(), head(), pod("w"), unknown=frozenset({ROUTES})))
+        assert creates(found) == ["ingress rc-head-ingress"]
+        assert not found.events
+
     def test_unless_told_otherwise(self) -> None:
         """raycluster EX-36a."""
         options = ControllerOptions(resync=None, is_openshift=True, ingress_on_openshift=True)

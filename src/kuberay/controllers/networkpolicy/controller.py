@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
     from kuberay.kube.client import Client
+    from kuberay.kube.controller import Controller
     from kuberay.kube.identity import Key
-    from kuberay.kube.metrics import Metrics
     from kuberay.kube.recorder import Recorder
 
 NAME = "networkpolicy"
@@ -49,7 +49,6 @@ class _Memory:
 class NetworkPolicyController(RayController):
     """Keeps the NetworkPolicies of the RayClusters of one namespace, or of all.
 
-    :param metrics: where to count what happens.
     :param now: seconds since 1970.
     """
 
@@ -60,8 +59,6 @@ class NetworkPolicyController(RayController):
         options: ControllerOptions,
         *,
         namespace: str | None = None,
-        workers: int = 1,
-        metrics: Metrics | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._now = now
@@ -72,11 +69,14 @@ class NetworkPolicyController(RayController):
             Informer(client, RAY_CLUSTERS, self._clusters, type=RayCluster, namespace=namespace),
             Informer(client, NETWORK_POLICIES, self._policies, type=NetworkPolicy, namespace=namespace),
         ]
-        super().__init__(NAME, recorder, informers, namespace=namespace, workers=workers, metrics=metrics)
+        super().__init__(recorder, informers, namespace=namespace)
         caches = {NETWORK_POLICIES: Cache(self._policies, NetworkPolicy)}
         self._actor = Actor(client, caches, concurrency=options.concurrency)
-        self._controller.watches(self._clusters, itself, when=generation_changed)
-        self._controller.watches(self._policies, owner("RayCluster", "ray.io"))
+
+    def watch(self, loop: Controller[Key]) -> None:
+        """Have clusters looked at: all of them, and each whenever it or one of its policies changes."""
+        loop.watches(self._clusters, itself, when=generation_changed)
+        loop.watches(self._policies, owner("RayCluster", "ray.io"))
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""

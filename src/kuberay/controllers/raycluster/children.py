@@ -27,6 +27,7 @@ from kuberay.controllers.plan import (
     SERVICE,
     SERVICE_ACCOUNT,
     Create,
+    EmitEvent,
     Patch,
     Require,
 )
@@ -48,6 +49,9 @@ ROLE_SCOPE = "role"
 BINDING_SCOPE = "role binding"
 SECRET_SCOPE = "secret"
 SERVE_SCOPE = "serve service"
+
+WAYS_IN = (INGRESSES, ROUTES)
+"""The kinds that a cluster can do without: nothing but its way in depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +133,7 @@ def wanted(cluster: RayCluster, options: ControllerOptions, entropy: bytes) -> I
             is_for_pods=True,
         )
     if head.enable_ingress:
-        yield _route(cluster) if options.uses_routes else _ingress(cluster)
+        yield _way_in(cluster, options)
     if any((group.num_of_hosts or 1) > 1 for group in cluster.spec.worker_group_specs):
         yield Child(
             resource=SERVICES,
@@ -155,6 +159,8 @@ def needs(seen: Seen, options: ControllerOptions, entropy: bytes, is_held: Calla
     """
     found = Needs([], [])
     for child in wanted(seen.cluster, options, entropy):
+        if child.resource in seen.unknown:
+            continue  # it may well be there
         key = (child.resource, child.name)
         present = seen.children.get(key)
         if present is not None and _is_left_over(present, seen.cluster):
@@ -229,6 +235,22 @@ def _repair(cluster: RayCluster, child: Child, present: Ingress) -> Patch | None
         scope=child.scope,
         why="it is not as the cluster's spec and annotations say",
     )
+
+
+def unknown_events(seen: Seen, options: ControllerOptions) -> Iterator[EmitEvent]:
+    """Told of a way in that is not made because nobody can say whether it is there."""
+    if not seen.unknown or not seen.cluster.spec.head_group_spec.enable_ingress:
+        return
+    way = _way_in(seen.cluster, options)
+    if way.resource in seen.unknown:
+        name = f"{way.resource.kind} {seen.cluster.namespace}/{way.name}"
+        note = f"{name} has to wait: the operator cannot list {way.resource.plural} at the moment; its log says why"
+        reason = f"FailedToCreate{way.subject.topic}"
+        yield EmitEvent(type="Warning", reason=reason, action="Create", note=note, once=f"{way.scope} is unknown")
+
+
+def _way_in(cluster: RayCluster, options: ControllerOptions) -> Child:
+    return _route(cluster) if options.uses_routes else _ingress(cluster)
 
 
 def _ingress(cluster: RayCluster) -> Child:

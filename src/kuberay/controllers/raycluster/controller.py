@@ -27,6 +27,7 @@ from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
 from kuberay.controllers.plan import Delete, EmitEvent
 from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import Census
+from kuberay.controllers.raycluster.children import WAYS_IN
 from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.lookups import Lookups
 from kuberay.controllers.raycluster.observe import (
@@ -66,8 +67,8 @@ if TYPE_CHECKING:
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Action, Plan
     from kuberay.kube.client import Client
+    from kuberay.kube.controller import Controller
     from kuberay.kube.decoding import Unreadable
-    from kuberay.kube.metrics import Metrics
     from kuberay.kube.recorder import Recorder
     from kuberay.kube.resources import Resource
 
@@ -123,7 +124,6 @@ class _Memory:
 class RayClusterController(RayController):
     """Keeps the RayClusters of one namespace, or of all, as their users want them.
 
-    :param metrics: where to count what happens.
     :param now: seconds since 1970.
     :param random: so many unpredictable bytes.
     """
@@ -135,8 +135,6 @@ class RayClusterController(RayController):
         options: ControllerOptions,
         *,
         namespace: str | None = None,
-        workers: int = 1,
-        metrics: Metrics | None = None,
         now: Callable[[], float] = time.time,
         random: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
@@ -168,7 +166,10 @@ class RayClusterController(RayController):
             Informer(client, PODS, self.pods, type=Pod, namespace=namespace, labels=_OUR_PODS),
             # Not by label: those for Serve and for the hosts of workers carry none that all of them have.
             Informer(client, SERVICES, self.services, type=Service, namespace=namespace, concerns=may_be_a_clusters),
-            *(
+        ]
+        extras: list[Informer[Any]] = []
+        for resource, store in self.children.items():
+            (extras if resource in WAYS_IN else informers).append(
                 Informer(
                     client,
                     resource,
@@ -179,9 +180,7 @@ class RayClusterController(RayController):
                     labels=None if resource == INGRESSES else labels.CLUSTER,
                     concerns=may_be_a_clusters,
                 )
-                for resource, store in self.children.items()
-            ),
-        ]
+            )
         if options.redis_cleanup:
             informers.append(Informer(client, JOBS, self.jobs, type=Job, namespace=namespace, labels=_CLEANUP_JOBS))
         if Gate.GCS_FAULT_TOLERANCE_EMBEDDED_STORAGE in options.gates:
@@ -198,17 +197,18 @@ class RayClusterController(RayController):
             **{resource: Cache(store, _CHILDREN[resource]) for resource, store in self.children.items()},
         }
         self._actor = Actor(client, caches, concurrency=options.concurrency)
-        super().__init__(NAME, recorder, informers, namespace=namespace, workers=workers, metrics=metrics)
-        self._controller.watches(self.clusters, itself, when=_is_news)
+        super().__init__(recorder, informers, namespace=namespace, extras=extras)
+
+    def watch(self, loop: Controller[Key]) -> None:
+        """Have clusters looked at: all of them, and each whenever something happens to it or to what it owns."""
+        loop.watches(self.clusters, itself, when=_is_news)
         owner_key = owner("RayCluster", "ray.io")
-        self._controller.watches(
-            self.pods, lambda pod: tuple(owner_key(pod)) or _by_label(pod), after=options.gathering
-        )
-        self._controller.watches(self.services, owner_key)
-        self._controller.watches(self.jobs, owner_key)
-        self._controller.watches(self.claims, owner_key)
+        loop.watches(self.pods, lambda pod: tuple(owner_key(pod)) or _by_label(pod), after=self._options.gathering)
+        loop.watches(self.services, owner_key)
+        loop.watches(self.jobs, owner_key)
+        loop.watches(self.claims, owner_key)
         for store in self.children.values():
-            self._controller.watches(store, owner_key)
+            loop.watches(store, owner_key)
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""

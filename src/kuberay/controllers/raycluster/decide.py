@@ -73,6 +73,7 @@ def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -
                 *_shape_events(seen),
                 *_stranger_events(seen),
                 *(storage.claim_events(seen) if blocked is None else ()),
+                *(children.unknown_events(seen, options) if blocked is None else ()),
             )
             if not event.once or event.once not in seen.reported
         ),

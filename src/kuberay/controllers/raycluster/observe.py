@@ -10,6 +10,7 @@ from kuberay.build import labels, names
 from kuberay.build.fault_tolerance import claim_name
 from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import flock
+from kuberay.controllers.raycluster.children import WAYS_IN
 from kuberay.kube.resources import SERVICES
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Seen:
     """The Jobs of the cluster that remove its state from Redis."""
     children: Mapping[tuple[Resource, str], PartialObject | Ingress | Service] = field(default_factory=dict)
     """Objects under the names of the other children that a cluster may have, whoever made them."""
+    unknown: frozenset[Resource] = frozenset()
+    """Kinds of children of which nothing can be said yet, for their cache is not filled."""
     stand_ins: frozenset[tuple[Resource, str]] = frozenset()
     """Children that somebody else made, and that no cache tells of."""
     nodes: Mapping[str, Look] = field(default_factory=dict)
@@ -136,6 +139,7 @@ def observe(
     also be one that a user made beforehand, under its name and with its labels.
     """
     uid = cluster.metadata.uid or ""
+    stores = stores or {}
     blueprint = drawn if drawn is not None else Blueprint(cluster)
     counted = pods.of(uid)
     service = services.get(cluster.namespace, names.head_service(cluster))
@@ -149,8 +153,8 @@ def observe(
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
         claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,
         cleanup_jobs=tuple(jobs.by(BY_OWNER, uid)) if jobs is not None else (),
-        children=_children(cluster.namespace, blueprint, {**(stores or {}), SERVICES: services})
-        | _headless(cluster, services),
+        children=_children(cluster.namespace, blueprint, {**stores, SERVICES: services}) | _headless(cluster, services),
+        unknown=frozenset(each for each in WAYS_IN if each in stores and not stores[each].is_synced),
         stand_ins=stand_ins,
         nodes=nodes or {},
         is_namespace_closing=is_namespace_closing,
