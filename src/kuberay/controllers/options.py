@@ -15,7 +15,7 @@ class ControllerOptions:
     build: BuildOptions = field(default_factory=BuildOptions)
     gates: FeatureGates = DEFAULT_GATES
     is_openshift: bool = False
-    """Whether the API server is that of an OpenShift, which has Routes."""
+    """Whether the API server is that of an OpenShift: whether it serves Routes."""
     ingress_on_openshift: bool = False
     """Whether an Ingress is made even there."""
     random_pod_delete: bool = False

@@ -1,4 +1,8 @@
-"""What kind of Kubernetes the operator works in, asked once when it starts."""
+"""What kind of Kubernetes the operator works in, asked once when it starts.
+
+KubeRay takes any of three groups for an OpenShift. What matters here is whether there are Routes: a cluster that has
+some other part of OpenShift, and no Routes, has Ingresses.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING
 import orjson
 import structlog
 
+from kuberay.controllers.kinds import ROUTES
 from kuberay.kube.errors import KubeError
 from kuberay.kube.transport import Request
 
@@ -19,16 +24,15 @@ log = structlog.get_logger(__name__)
 
 _AGAIN = 5.0
 """Seconds after which a server that did not answer is asked again."""
-_OPENSHIFT = frozenset({"route.openshift.io", "security.openshift.io", "config.openshift.io"})
 
 
 async def is_openshift(client: Client) -> bool:
-    """Whether the API server is that of an OpenShift, by the groups that it serves.
+    """Whether the API server is that of an OpenShift, as far as it serves Routes.
 
     :raises KubeError: the server did not say.
     """
     answer = orjson.loads(await client.send(Request("GET", "/apis")))
-    return any(group.get("name") in _OPENSHIFT for group in answer.get("groups") or ())
+    return any(group.get("name") == ROUTES.group for group in answer.get("groups") or ())
 
 
 async def await_openshift(client: Client, stop: asyncio.Event) -> bool:
