@@ -161,21 +161,30 @@ class Connection(asyncio.Protocol):
             raise self._answer.failure or BrokenExchange("the server closed the connection")
         return self._transport
 
-    async def ask(self, head: bytes, body: bytes, until: Until) -> Answer:
+    async def ask(self, head: bytes, body: bytes, until: Until, *, deadline: float) -> Answer:
         """Send a request, and wait for so much of its answer.
 
+        :param deadline: until when it has to be there, by the loop's clock.
         :raises OSError: there was none.
         """
         answer = self._answer = Answer(self)
-        if len(body) <= _PIECE:
-            self.transport.write(head + body)
-        else:
-            self.transport.write(head)
-            for start in range(0, len(body), _PIECE):
-                await self._may_write.wait()
-                self.transport.write(body[start : start + _PIECE])
-        await answer.wait(until)
+        expiry = asyncio.get_running_loop().call_at(deadline, self._expire, answer)
+        try:
+            if len(body) <= _PIECE:
+                self.transport.write(head + body)
+            else:
+                self.transport.write(head)
+                for start in range(0, len(body), _PIECE):
+                    await self._may_write.wait()
+                    self.transport.write(body[start : start + _PIECE])
+            await answer.wait(until)
+        finally:
+            expiry.cancel()
         return answer
+
+    def _expire(self, answer: Answer) -> None:
+        answer.broke(TimeoutError())
+        self.abort()
 
     def pause(self) -> None:
         """Let what comes wait outside."""

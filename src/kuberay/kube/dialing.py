@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[AddressInfo]]]
 
 _NEXT_ADDRESS = 0.25
+_PATIENCE = 10.0
+"""Seconds that a proxy may take to reach a server."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -65,9 +67,13 @@ class Dialer:
             connection = await self._to_proxy(self._proxy)
             if tls is None:
                 return connection
-            tunnel = await self._tunnel(connection, server)
-            inner = Connection()
-            secured = await loop.start_tls(tunnel, inner, tls, server_hostname=name)
+            try:
+                tunnel = await self._tunnel(connection, server)
+                inner = Connection()
+                secured = await loop.start_tls(tunnel, inner, tls, server_hostname=name)
+            except BaseException:
+                connection.abort()
+                raise
             if secured is None:
                 raise OSError("the proxy closed the connection")
             inner.connection_made(secured)
@@ -118,9 +124,10 @@ class Dialer:
         lines = [f"CONNECT {target} HTTP/1.1", f"host: {target}"]
         if credential:
             lines.append(f"proxy-authorization: {credential}")
-        answer = await connection.ask("\r\n".join((*lines, "", "")).encode("latin-1"), b"", Until.HEAD)
+        head = "\r\n".join((*lines, "", "")).encode()
+        deadline = asyncio.get_running_loop().time() + _PATIENCE
+        answer = await connection.ask(head, b"", Until.HEAD, deadline=deadline)
         if answer.status != 200:
-            connection.abort()
             raise OSError(f"the proxy does not connect to {target}: it answered with HTTP {answer.status}")
         connection.pause()
         return connection.transport

@@ -120,23 +120,25 @@ class HttpTransport:
         self, request: Request, credential: Credential, limit: float, until: Until
     ) -> tuple[Connection, Answer]:
         try:
-            async with asyncio.timeout(limit):
-                return await self._ask_somewhere(request, credential, until)
+            return await self._ask_somewhere(request, credential, limit, until)
         except _FAILURES as error:
             raise await self._failure(request, error) from error
 
-    async def _ask_somewhere(self, request: Request, credential: Credential, until: Until) -> tuple[Connection, Answer]:
+    async def _ask_somewhere(
+        self, request: Request, credential: Credential, limit: float, until: Until
+    ) -> tuple[Connection, Answer]:
         place = (self.access.server, self._tls.context(credential))
+        deadline = asyncio.get_running_loop().time() + limit
         head, body = self._head(request, credential), request.body or b""
         while True:
-            connection = self._waiting(place) or await self._connected(place)
+            connection = self._waiting(place) or await self._connected(place, deadline)
             try:
-                return connection, await connection.ask(head, body, until)
-            except OSError:
+                return connection, await connection.ask(head, body, until, deadline=deadline)
+            except OSError as error:
                 connection.abort()
                 # The server may have given up a connection that nobody used, just when it was used again.
                 was_stale = connection.idle_since is not None and connection.is_unanswered
-                if not was_stale or request.method != "GET":
+                if not was_stale or request.method != "GET" or isinstance(error, TimeoutError):
                     raise
             except BaseException:
                 connection.abort()
@@ -153,15 +155,16 @@ class HttpTransport:
             connection.abort()
         return None
 
-    async def _connected(self, place: _Place) -> Connection:
+    async def _connected(self, place: _Place, deadline: float) -> Connection:
         if self._closed:
             raise RuntimeError("the transport is closed")
-        async with asyncio.timeout(self._connect_timeout):
+        async with asyncio.timeout_at(min(deadline, asyncio.get_running_loop().time() + self._connect_timeout)):
             connection = await self._dialer.dial(place[1])
         self._open[connection] = place
         connection.ended.add_done_callback(lambda _: self._forget(connection))
         if self._closed:
-            raise RuntimeError("the transport is closed")
+            connection.abort()
+            raise RuntimeError("the transport was closed meanwhile")
         return connection
 
     def _release(self, connection: Connection) -> None:
