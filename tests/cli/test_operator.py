@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from click.testing import Result
 
 
+IMAGE = ("--image", "registry.example/kuberay:1")
+
+
 def kuberay(*arguments: str, **environment: str) -> Result:
     return CliRunner().invoke(main, arguments, env={"KUBECONFIG": None, **environment})
 
@@ -52,22 +55,44 @@ class TestOperator:
 
 class TestInstall:
     def test_yaml_documents_can_be_read_back(self) -> None:
-        answer = kuberay("install", "--crds=slim", "--namespace=ops")
+        answer = kuberay("install", *IMAGE, "--crds=slim", "--namespace=ops")
         documents = list(yaml.safe_load_all(answer.output))
         assert [each["kind"] for each in documents[:5]] == ["CustomResourceDefinition"] * 4 + ["Namespace"]
         assert documents[-1]["metadata"]["namespace"] == "ops"
 
     def test_one_json_list(self) -> None:
-        answer = kuberay("install", "--crds=none", "--output=json")
+        answer = kuberay("install", *IMAGE, "--crds=none", "--output=json")
         found = json.loads(answer.output)
         assert (found["kind"], found["items"][-1]["kind"]) == ("List", "Deployment")
 
     def test_flags_behind_two_dashes_are_for_the_operator(self) -> None:
-        answer = kuberay("install", "--crds=none", "--output=json", "--", "--qps=50")
+        answer = kuberay("install", *IMAGE, "--crds=none", "--output=json", "--", "--qps=50")
         [container] = json.loads(answer.output)["items"][-1]["spec"]["template"]["spec"]["containers"]
         assert container["args"][-1] == "--qps=50"
 
-    def test_flags_that_the_operator_would_refuse_are_refused_now(self) -> None:
-        answer = kuberay("install", "--", "--qbs=50")
+    @pytest.mark.parametrize(
+        ("flag", "why"),
+        [
+            ("--qbs=50", "flag --qbs is unknown"),
+            ("--help", "`kuberay operator --help`"),
+            ("--feature-gates=RayTurbo=true", "'RayTurbo' is unknown"),
+            ("--batch-scheduler=volcano", "batch scheduler volcano is not supported yet"),
+        ],
+    )
+    def test_flags_that_the_operator_would_refuse_are_refused_now(self, flag: str, why: str) -> None:
+        answer = kuberay("install", *IMAGE, "--", flag)
         assert answer.exit_code == 2
-        assert "flag --qbs is unknown" in answer.output
+        assert why in answer.output
+        assert "kind:" not in answer.output
+
+    def test_an_image_has_to_be_named_for_there_is_none_to_download(self) -> None:
+        answer = kuberay("install")
+        assert answer.exit_code == 2
+        assert "Missing option '--image'" in answer.output
+
+    def test_a_namespace_that_is_named_twice_is_one(self) -> None:
+        answer = kuberay("install", *IMAGE, "--crds=none", "--output=json", "--watch-namespace=a, a,")
+        made = json.loads(answer.output)["items"]
+        assert len([each for each in made if each["metadata"].get("namespace") == "a"]) == 1
+        [container] = made[-1]["spec"]["template"]["spec"]["containers"]
+        assert "--watch-namespace=a" in container["args"]

@@ -14,16 +14,17 @@ from kuberay.api.core import Pod
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
 from kuberay.controllers.plan import HEAD_POD, WORKER_POD, Create, Delete, Patch, Require, Subject
-from kuberay.kube.client import Client
-from kuberay.kube.errors import NotFound, TransportError
+from kuberay.kube.client import Client, PatchType
+from kuberay.kube.errors import Forbidden, NotFound, TransportError
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
+from kuberay.kube.transport import Request
 from tests.controllers.embedded import Meddler, embedded
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from kuberay.kube.transport import Request, Response, Stream, Transport
+    from kuberay.kube.transport import Response, Stream, Transport
 
 OWNER = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rc", "uid": "u-1", "controller": True}
 
@@ -101,6 +102,17 @@ class Crowd:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+class Rival(Crowd):
+    """A transport on which somebody else changes what is about to be written whole."""
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        if request.method == "PUT":
+            headers = {"content-type": PatchType.MERGE.value}
+            labelled = orjson.dumps({"metadata": {"labels": {"by": "somebody"}}})
+            await self._inner.send(Request("PATCH", request.path, (), headers, labelled))
+        return await super().send(request, timeout=timeout)
 
 
 class World:
@@ -207,14 +219,16 @@ class TestChanging:
         (event,) = announcements(outcome)
         assert (event.reason, event.action, event.note) == ("UpdatedHeadPod", "Update", "Updated head Pod default/a")
 
-    async def test_another_one_of_that_name_stays_as_it_is(self, world: World) -> None:
+    @pytest.mark.parametrize("is_update", [False, True])
+    async def test_another_one_of_that_name_stays_as_it_is(self, world: World, is_update: bool) -> None:
         await world.pod("a")
-        await world.actor.run([[patch("a", "another-uid")]], "u-1")
+        await world.actor.run([[replace(patch("a", "another-uid"), is_update=is_update)]], "u-1")
         (known,) = world.store
         assert known.metadata.annotations == {}
 
-    async def test_one_that_is_gone_has_no_need_of_it(self, world: World) -> None:
-        outcome = await world.actor.run([[patch("a", "u")]], "u-1")
+    @pytest.mark.parametrize("is_update", [False, True])
+    async def test_one_that_is_gone_has_no_need_of_it(self, world: World, is_update: bool) -> None:
+        outcome = await world.actor.run([[replace(patch("a", "u"), is_update=is_update)]], "u-1")
         assert len(outcome.done) == 1
 
     async def test_one_that_somebody_has_changed_is_not_taken_to_be_done(self, world: World) -> None:
@@ -229,6 +243,26 @@ class TestChanging:
         assert await world.names() == ["a"], "what comes after it waits"
         (known,) = world.store
         assert known.metadata.labels == {"by": "somebody"}, "the next decision is made on what it is now"
+
+    async def test_one_that_is_written_whole_keeps_what_no_cache_knows_of(self, world: World) -> None:
+        pod = await world.pod("a")
+        own = {"metadata": {"annotations": {"size": "big"}}}
+        before = await world.client.patch(PODS, "a", own, namespace="default")
+        world.meddler.before = lambda request: Forbidden("no patches") if request.method == "PATCH" else None
+        outcome = await world.actor.run([[replace(patch("a", pod.metadata.uid), is_update=True)]], "u-1")
+        assert len(outcome.done) == 1
+        found = await world.client.get(PODS, "a", namespace="default")
+        assert found["spec"] == before["spec"]
+        (known,) = world.store
+        assert known.metadata.annotations == found["metadata"]["annotations"] == {"size": "big", "colour": "red"}
+
+    async def test_one_that_is_changed_between_reading_and_writing_is_decided_anew(self, world: World) -> None:
+        pod = await world.pod("a")
+        actor = Actor(Client(Rival(world.meddler)), {PODS: Cache(world.store, Pod)}, concurrency=4)
+        outcome = await actor.run([[replace(patch("a", pod.metadata.uid), is_update=True)]], "u-1")
+        assert (outcome.done, outcome.is_outdated) == ([], True)
+        (known,) = world.store
+        assert (known.metadata.labels, known.metadata.annotations) == ({"by": "somebody"}, {})
 
     async def test_a_thing_that_is_not_announced_is_changed_in_silence(self, world: World) -> None:
         pod = await world.pod("a")

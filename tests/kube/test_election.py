@@ -13,6 +13,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from kuberay.kube.client import Client, Retry
 from kuberay.kube.election import Elector, LeaderOnly, LeaseLost, LeaseTiming
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Leases:
-    """A server that has one Lease and keeps its word about resourceVersions."""
+    """A server that has one Lease, keeps its word about resourceVersions, and allows what operators usually may do."""
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
@@ -45,17 +46,21 @@ class Leases:
         if request.method == "POST":
             if self.lease is not None:
                 return refused(409, "AlreadyExists")
-            self.lease = {**body, "metadata": {**body["metadata"], "uid": "u"}}
-        else:
+            self.store({**body, "metadata": {**body["metadata"], "uid": "u"}})
+        elif request.method == "PUT":
             if self.lease is None:
                 return refused(404, "NotFound")
             if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
                 return refused(409, "Conflict")
-            spec = {**self.lease["spec"], **body["spec"]}
-            self.lease = {**self.lease, "spec": {k: v for k, v in spec.items() if v is not None}}
-        self.lease["metadata"] = {**self.lease["metadata"], "resourceVersion": str(next(self._versions))}
+            self.store(body)
+        else:
+            return refused(403, "Forbidden")
         self.writes.append(clock())
         return BROKEN if self.lose_answers else Answer.json(self.lease)
+
+    def store(self, lease: dict[str, Any]) -> None:
+        """Have this Lease from now on, in a new version."""
+        self.lease = {**lease, "metadata": {**lease["metadata"], "resourceVersion": str(next(self._versions))}}
 
     @property
     def holder(self) -> str:
@@ -165,6 +170,21 @@ class TestTaking:
         scenario()
 
     @virtual_time
+    async def test_a_right_that_is_missing_is_an_error_that_is_told_once_and_names_it(self) -> None:
+        leases = Leases()
+        leases.fault = refused(403, "Forbidden", "sa cannot update leases")
+        with capture_logs() as lines:
+            task = asyncio.create_task(elector(leases).acquire())
+            await asyncio.sleep(100)
+            task.cancel()
+        (line,) = lines
+        assert (line["event"], line["log_level"]) == ("waiting for the lease", "error")
+        assert line["state"] == (
+            "cannot be read or written: the account needs the verbs get, create and update on "
+            "leases.coordination.k8s.io in namespace 'n'; the server says: sa cannot update leases"
+        )
+
+    @virtual_time
     async def test_at_different_moments(self) -> None:
         leases = Leases()
         await elector(leases).acquire()
@@ -220,6 +240,22 @@ class TestKeeping:
         keeping.cancel()
 
     @virtual_time
+    async def test_what_others_keep_in_it_stays_and_is_no_loss(self) -> None:
+        leases = Leases()
+        a = elector(leases)
+        await a.acquire()
+        keeping = asyncio.create_task(a.keep())
+        await asyncio.sleep(1)
+        assert leases.lease is not None
+        noted = {**leases.lease["metadata"], "annotations": {"by": "somebody"}}
+        leases.store({**leases.lease, "metadata": noted, "spec": {**leases.spec, "strategy": "OldestEmulationVersion"}})
+        await asyncio.sleep(100)
+        assert (a.holds, leases.writes[-1]) == (True, 100)
+        assert leases.lease["metadata"]["annotations"] == {"by": "somebody"}
+        assert leases.spec["strategy"] == "OldestEmulationVersion"
+        keeping.cancel()
+
+    @virtual_time
     async def test_a_lease_that_somebody_deleted_is_made_again(self) -> None:
         leases = Leases()
         a = elector(leases)
@@ -262,8 +298,7 @@ class TestKeeping:
         a = elector(leases)
         await a.acquire()
         await asyncio.sleep(5)
-        leases.lease = {**(leases.lease or {}), "spec": {"holderIdentity": "b"}}
-        leases.lease["metadata"] = {**leases.lease["metadata"], "resourceVersion": "999"}
+        leases.store({**(leases.lease or {}), "spec": {"holderIdentity": "b"}})
         with pytest.raises(LeaseLost, match="taken by 'b'"):
             await a.keep()
 

@@ -21,7 +21,7 @@ from kuberay.kube.access import Access, Material, Token
 from kuberay.kube.client import Client, PatchType, Retry
 from kuberay.kube.controller import Controller, itself
 from kuberay.kube.decoding import Event
-from kuberay.kube.election import Elector
+from kuberay.kube.election import Elector, LeaseTiming
 from kuberay.kube.exec_plugin import ExecPlugin
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.informer import Informer, Timing
@@ -405,6 +405,23 @@ class TestElections:
                         assert await first.wait() == 0  # it has understood, and ended
                 await asyncio.sleep(0.5)
         assert max(held_by_first) < min(held_by_second)
+
+
+async def test_a_lease_that_is_deleted_is_made_again_by_who_held_it(
+    kubernetes: ControlPlane, client: Client, namespace: str
+) -> None:
+    async with connected(kubernetes, retry=Retry(attempts=0)) as (own, _):
+        timing = LeaseTiming(duration=3.0, renew_deadline=2.0, retry=0.1)
+        elector = Elector(own, namespace=namespace, name="leader", identity="me", timing=timing)
+        await elector.acquire()
+        keeping = asyncio.create_task(elector.keep())
+        await client.delete(LEASES, "leader", namespace=namespace)
+        async with asyncio.timeout(10):
+            while not (found := (await client.list(LEASES, namespace=namespace)).items):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert found[0]["spec"]["holderIdentity"] == "me"
+        assert elector.holds
+        keeping.cancel()
 
 
 async def test_a_manager_leads_by_a_thread_of_its_own_and_gives_up_the_lease(

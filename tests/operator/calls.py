@@ -1,17 +1,17 @@
-"""What an operator asks of an API server, in the words of roles: group, resource and verb."""
+"""What an operator asks of an API server, in the words of roles: group, resource and verb, and where."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kuberay.kube.errors import Conflict
-from kuberay.operator import rights
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable, Set
 
     from kuberay.kube.transport import Request, Response, Stream, Transport
+    from kuberay.operator.rights import Right
 
 
 class Call(NamedTuple):
@@ -20,28 +20,64 @@ class Call(NamedTuple):
     group: str
     resource: str
     verb: str
+    namespace: str = ""
+    """Empty outside of namespaces, and in all of them at once."""
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.resource}" + (f" of {self.group}" if self.group else "")
+        what = f"{self.verb} {self.resource}" + (f" of {self.group}" if self.group else "")
+        return f"{what} in namespace {self.namespace}" if self.namespace else f"{what} everywhere"
+
+    def is_among(self, allowed: Set[Call]) -> bool:
+        """Whether it is allowed: there, or everywhere."""
+        return self in allowed or self._replace(namespace="") in allowed
 
     @staticmethod
     def of(request: Request) -> Call:
         """What right a request takes."""
         parts = request.path.strip("/").split("/")
         group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+        namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2:
-            rest = rest[2:]
+            namespace, rest = rest[1], rest[2:]
         resource, has_name = rest[0], len(rest) > 1
         if len(rest) > 2:
             resource = f"{resource}/{rest[2]}"
         watches = dict(request.query).get("watch") in ("true", "1")
         verb = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}.get(request.method)
-        return Call(group, resource, verb or ("watch" if watches else "get" if has_name else "list"))
+        return Call(group, resource, verb or ("watch" if watches else "get" if has_name else "list"), namespace)
 
 
-def granted(*lists: tuple[rights.Right, ...]) -> set[Call]:
-    """All calls that rights allow."""
-    return {Call(each.group, each.resource, verb) for each in sum(lists, ()) for verb in each.verbs}
+def granted(*lists: tuple[Right, ...], namespace: str = "") -> set[Call]:
+    """All calls that rights allow, everywhere or in a namespace."""
+    return allowed_by((each.rule for each in sum(lists, ())), namespace)
+
+
+def allowed_by(rules: Iterable[dict[str, Any]], namespace: str = "") -> set[Call]:
+    """All calls that rules of a role allow, everywhere or in a namespace."""
+    return {
+        Call(group, resource, verb, namespace)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def bound(objects: Iterable[dict[str, Any]]) -> set[Call]:
+    """All calls that bindings among objects allow, by roles that are among them, too."""
+    objects = list(objects)
+    roles = {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each["rules"]
+        for each in objects
+        if "rules" in each
+    }
+    allowed: set[Call] = set()
+    for each in objects:
+        if "roleRef" in each:
+            where, role = each["metadata"].get("namespace", ""), each["roleRef"]
+            home = where if role["kind"] == "Role" else ""
+            allowed |= allowed_by(roles[role["kind"], home, role["name"]], where)
+    return allowed
 
 
 class Recorded:
@@ -58,7 +94,7 @@ class Recorded:
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         call = Call.of(request)
-        if self._doubles and call.verb == "patch" and call not in self.calls and "/" not in call.resource:
+        if self._doubles and call.verb in ("patch", "update") and call not in self.calls and "/" not in call.resource:
             self.calls.add(call)
             raise Conflict(f"somebody has changed {request.path}")
         self.calls.add(call)
@@ -77,15 +113,15 @@ class Recorded:
 
 
 class Restricted:
-    """A transport that lets through what the operator's roles allow, and tells of anything else.
+    """A transport that tells of what the operator's roles do not allow.
 
-    :param refused: called with the first request that is not allowed; the server never sees it.
+    :param refused: called with what is wrong about a request that is not allowed.
     """
 
-    def __init__(self, transport: Transport, refused: Callable[[str], None]) -> None:
+    def __init__(self, transport: Transport, allowed: Set[Call], refused: Callable[[str], None]) -> None:
         self._transport = transport
+        self._allowed = allowed
         self._refused = refused
-        self._allowed = granted(rights.USED)
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         self._check(request)
@@ -102,7 +138,7 @@ class Restricted:
 
     def _check(self, request: Request) -> None:
         call = Call.of(request)
-        if call not in self._allowed:
+        if not call.is_among(self._allowed):
             self._refused(
                 f"the operator has no right to {call}; if it needs one, src/kuberay/operator/rights.py gives it"
             )

@@ -17,10 +17,10 @@ from kuberay.kube.http import HttpTransport
 from kuberay.kube.kubeconfig import load
 from kuberay.kube.request import PatchType
 from kuberay.kube.resources import SERVICE_ACCOUNTS, Resource
-from kuberay.operator.install import NAME, Installation, objects
+from kuberay.operator.install import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
     from tests.control_plane import ControlPlane
@@ -39,9 +39,9 @@ KINDS = {
 }
 
 
-async def install(client: Client, installation: Installation) -> None:
-    """Create or update all objects of an installation."""
-    for each in objects(installation):
+async def install(client: Client, objects: Iterable[dict[str, Any]]) -> None:
+    """Create or update the objects of an installation."""
+    for each in objects:
         meta = each["metadata"]
         await client.patch(
             KINDS[each["kind"]],

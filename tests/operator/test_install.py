@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,14 @@ import pytest
 from kuberay.operator import rights
 from kuberay.operator.flags import parse
 from kuberay.operator.install import HEALTH_PORT, METRICS_PORT, NAME, USER, Installation, objects
+from kuberay.operator.startup import StartupError
+from tests.operator.calls import bound, granted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = Path(__file__).parents[2]
+EVERYWHERE = Installation(image="registry.example/kuberay:1")
 
 
 def named(installation: Installation, kind: str) -> dict[str, Any]:
@@ -25,7 +29,7 @@ def named(installation: Installation, kind: str) -> dict[str, Any]:
 
 class TestObjects:
     def test_each_can_be_created_when_its_turn_comes(self) -> None:
-        assert [each["kind"] for each in objects(Installation())] == [
+        assert [each["kind"] for each in objects(EVERYWHERE)] == [
             "Namespace",
             "ServiceAccount",
             "ClusterRole",
@@ -37,28 +41,90 @@ class TestObjects:
         ]
 
     def test_a_namespace_that_is_always_there_is_not_made(self) -> None:
-        assert "Namespace" not in [each["kind"] for each in objects(Installation(namespace="default"))]
+        assert "Namespace" not in [each["kind"] for each in objects(replace(EVERYWHERE, namespace="default"))]
 
     def test_tools_that_look_for_kuberays_operator_find_it(self) -> None:
-        deployment = named(Installation(), "Deployment")
+        deployment = named(EVERYWHERE, "Deployment")
         assert deployment["metadata"]["name"] == "kuberay-operator"
         assert deployment["metadata"]["labels"]["app.kubernetes.io/name"] == "kuberay"
 
-    def test_whoever_may_work_in_few_namespaces_has_rights_only_there(self) -> None:
-        made = objects(Installation(namespace="ops", watch_namespaces=("a", "b")))
-        assert not [each for each in made if each["kind"] == "ClusterRoleBinding"]
-        bound = [each["metadata"]["namespace"] for each in made if each["kind"] == "RoleBinding"]
-        assert bound == ["a", "b", "ops"]
-        [container] = named(Installation(watch_namespaces=("a", "b")), "Deployment")["spec"]["template"]["spec"][
-            "containers"
-        ]
-        assert "--watch-namespace=a,b" in container["args"]
+    @pytest.mark.parametrize("watched", [(), ("a",)])
+    def test_of_two_installations_none_takes_what_the_other_has(self, watched: tuple[str, ...]) -> None:
+        """But for the CRDs, which they share, and for the work: where both have it, they would be at odds anyway."""
+        names = []
+        for namespace in ("one", "two"):
+            made = objects(replace(EVERYWHERE, namespace=namespace, watch_namespaces=watched))
+            names.append({(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in made})
+        assert names[0] & names[1] == set()
+
+
+class TestRights:
+    """What bindings and roles come to together."""
+
+    OWN = granted(rights.ELECTION, namespace="ops")
+
+    def test_whoever_works_everywhere_may_do_everywhere_what_it_does_anywhere(self) -> None:
+        everywhere = granted(rights.USED, rights.GRANTED, rights.OUTSIDE)
+        assert bound(objects(replace(EVERYWHERE, namespace="ops"))) == everywhere | self.OWN
+        assert granted(rights.IN_DEFAULT) <= everywhere
+
+    def test_whoever_works_in_few_namespaces_has_few_rights_elsewhere(self) -> None:
+        few = replace(EVERYWHERE, namespace="ops", watch_namespaces=("a", "b"))
+        there = {each for name in "ab" for each in granted(rights.USED, rights.GRANTED, namespace=name)}
+        elsewhere = granted(rights.IN_DEFAULT, namespace="default") | granted(rights.OUTSIDE)
+        assert bound(objects(few)) == there | elsewhere | self.OWN
+        assert "--watch-namespace=a,b" in arguments(few)
+
+    def test_in_default_nothing_more_is_needed_by_who_works_there(self) -> None:
+        there = granted(rights.USED, rights.GRANTED, namespace="default")
+        few = replace(EVERYWHERE, namespace="ops", watch_namespaces=("default",))
+        assert bound(objects(few)) == there | granted(rights.OUTSIDE) | self.OWN
+
+    def test_they_follow_the_lease(self) -> None:
+        moved = replace(EVERYWHERE, namespace="ops", arguments=("--leader-election-namespace=x",))
+        alone = replace(EVERYWHERE, namespace="ops", arguments=("--enable-leader-election=false",))
+        without = bound(objects(alone))
+        assert bound(objects(moved)) - without == granted(rights.ELECTION, namespace="x")
+        assert {each.resource for each in without} & {"leases"} == set()
+
+
+class TestFlags:
+    """A Deployment that cannot start is not printed."""
+
+    @pytest.mark.parametrize(
+        ("flag", "why"),
+        [
+            ("--feature-gates=Nope=true", "--feature-gates: feature gate 'Nope' is unknown"),
+            ("--batch-scheduler=volcano", "batch scheduler volcano is not supported yet"),
+            ("--config=/c.yaml", "--config=/c.yaml: the Pod has no such file"),
+            ("--kubeconfig=/k", "--kubeconfig cannot be given here: in a Pod the operator uses its own account"),
+            ("--log-file-path=/l", "--log-file-path cannot be given here: the Pod has no place for files"),
+            ("--metrics-addr=0", "--metrics-addr cannot be given here: the Service leads to port 8080"),
+            ("--health-probe-bind-address=:1", "--health-probe-bind-address cannot be given here: the Pod's probes"),
+            ("--watch-namespace=a", "--watch-namespace cannot be given here: rights depend on it"),
+        ],
+    )
+    def test_what_would_keep_it_from_starting_or_from_being_found_is_refused(self, flag: str, why: str) -> None:
+        with pytest.raises(StartupError, match=re.escape(why)):
+            objects(replace(EVERYWHERE, arguments=(flag,)))
+
+    def test_several_without_an_election_are_refused(self) -> None:
+        alone = replace(EVERYWHERE, arguments=("--enable-leader-election=false",))
+        assert objects(alone)
+        with pytest.raises(StartupError, match="would all work at once"):
+            objects(replace(alone, replicas=2))
+
+
+def arguments(installation: Installation) -> list[str]:
+    [container] = named(installation, "Deployment")["spec"]["template"]["spec"]["containers"]
+    found: list[str] = container["args"]
+    return found
 
 
 class TestPod:
     @pytest.fixture
     def pod(self) -> Mapping[str, Any]:
-        spec: Mapping[str, Any] = named(Installation(), "Deployment")["spec"]["template"]["spec"]
+        spec: Mapping[str, Any] = named(EVERYWHERE, "Deployment")["spec"]["template"]["spec"]
         return spec
 
     def test_it_runs_as_nobody_and_can_change_nothing(self, pod: Mapping[str, Any]) -> None:
@@ -83,12 +149,12 @@ class TestPod:
 
 class TestRules:
     def test_rights_on_one_kind_are_one_rule(self) -> None:
-        rules = rights.rules(rights.USED + rights.GRANTED)
+        rules = rights.rules(rights.USED + rights.OUTSIDE + rights.GRANTED)
         kinds = [(rule["apiGroups"], rule["resources"]) for rule in rules]
         assert len(kinds) == len({str(kind) for kind in kinds})
 
     def test_no_right_is_a_wildcard(self) -> None:
-        for right in (*rights.USED, *rights.GRANTED, *rights.ELECTION):
+        for right in (*rights.USED, *rights.IN_DEFAULT, *rights.OUTSIDE, *rights.GRANTED, *rights.ELECTION):
             assert "*" not in (right.group, right.resource, *right.verbs)
 
 
@@ -124,4 +190,4 @@ class TestImage:
 
 
 def test_the_name_is_that_of_kuberays_account() -> None:
-    assert named(Installation(), "ServiceAccount")["metadata"]["name"] == NAME == "kuberay-operator"
+    assert named(EVERYWHERE, "ServiceAccount")["metadata"]["name"] == NAME == "kuberay-operator"

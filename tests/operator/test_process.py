@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kuberay.kube.resources import LEASES, NAMESPACES
-from kuberay.operator.install import Installation
+from kuberay.kube.resources import LEASES, NAMESPACES, Resource
+from kuberay.operator import rights
+from kuberay.operator.install import Installation, objects
 from tests.build.clusters import group, template
+from tests.operator import chart
+from tests.operator.calls import Call, bound, granted
 from tests.operator.processes import account, connect, install, process
 from tests.operator.world import living
 
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(120)]
 
+ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+
 
 @pytest.fixture
 async def client(kubernetes: ControlPlane) -> AsyncIterator[Client]:
@@ -37,12 +44,18 @@ async def client(kubernetes: ControlPlane) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def installed(kubernetes: ControlPlane, client: Client, tmp_path: Path) -> AsyncIterator[tuple[str, Path]]:
+async def namespace(client: Client) -> AsyncIterator[str]:
+    """For an installation, which makes it."""
+    name = f"operator-{uuid.uuid4().hex[:8]}"
+    yield name
+    await client.delete(NAMESPACES, name)
+
+
+@pytest.fixture
+async def installed(kubernetes: ControlPlane, client: Client, namespace: str, tmp_path: Path) -> tuple[str, Path]:
     """An installation in a namespace of its own, and how its operator reaches the server."""
-    namespace = f"operator-{uuid.uuid4().hex[:8]}"
-    await install(client, Installation(namespace=namespace, replicas=1))
-    yield namespace, await account(kubernetes, client, namespace, tmp_path)
-    await client.delete(NAMESPACES, namespace)
+    await install(client, objects(Installation(image="kuberay", namespace=namespace)))
+    return namespace, await account(kubernetes, client, namespace, tmp_path)
 
 
 async def test_with_its_rights_alone_a_cluster_lives_and_dies(client: Client, installed: tuple[str, Path]) -> None:
@@ -69,6 +82,55 @@ async def test_with_its_rights_alone_a_cluster_lives_and_dies(client: Client, in
         refused = [line for line in operator.log if "not allowed" in line["msg"] or "orbidden" in str(line)]
         # It sees every namespace, also those of earlier tests that are on their way out.
         assert [line for line in refused if "being terminated" not in str(line)] == []
+
+
+async def test_with_the_rights_of_kuberays_chart_it_leads_and_works(
+    kubernetes: ControlPlane, client: Client, namespace: str, tmp_path: Path
+) -> None:
+    roles = {"ClusterRole": chart.CLUSTER_ROLE, "Role": chart.ELECTION_ROLE}
+    made = objects(Installation(image="kuberay", namespace=namespace))
+    await install(client, [each | {"rules": roles[each["kind"]]} if "rules" in each else each for each in made])
+    kubeconfig = await account(kubernetes, client, namespace, tmp_path)
+    gates = "--feature-gates=RayClusterNetworkPolicy=true"
+    async with living(client) as world, process(kubeconfig, gates, f"--watch-namespace={world.namespace}") as operator:
+        await world.apply(networkPolicy={})
+        await world.ready(1)
+        took = await renewed(client, namespace)
+        await world.patch({"spec": {"networkPolicy": {"mode": "DenyAllIngress"}}})
+        await world.has_event("UpdatedNetworkPolicy")
+        await world.becomes(lambda: is_renewed(client, namespace, since=took))
+        assert [line for line in operator.log if "orbidden" in str(line)] == []
+
+
+async def renewed(client: Client, namespace: str) -> str:
+    lease = await client.get(LEASES, "ray-operator-leader", namespace=namespace)
+    return str(lease["spec"]["renewTime"])
+
+
+async def is_renewed(client: Client, namespace: str, *, since: str) -> bool:
+    return await renewed(client, namespace) > since
+
+
+async def test_who_works_in_few_namespaces_has_the_rights_that_are_printed_and_no_others(
+    kubernetes: ControlPlane, client: Client, namespace: str, tmp_path: Path
+) -> None:
+    async with living(client) as world:
+        made = objects(Installation(image="kuberay", namespace=namespace, watch_namespaces=(world.namespace,)))
+        await install(client, made)
+        own = connect(await account(kubernetes, client, namespace, tmp_path))
+
+        async def may(call: Call) -> bool:
+            resource, _, subresource = call.resource.partition("/")
+            attributes = {"group": call.group, "resource": resource, "verb": call.verb, "namespace": call.namespace}
+            asked = {"spec": {"resourceAttributes": attributes | {"subresource": subresource}}}
+            return bool((await own.create(ACCESS_REVIEWS, asked))["status"]["allowed"])
+
+        everything = granted(rights.USED, rights.GRANTED, rights.OUTSIDE, rights.ELECTION)
+        places = ("", world.namespace, namespace, "default")
+        asked = {call._replace(namespace=place) for call in everything for place in places}
+        allowed = {call for call in asked if await may(call)}
+        await own.close()
+        assert allowed == {call for call in asked if call.is_among(bound(made))}
 
 
 class TestSeveral:

@@ -16,11 +16,12 @@ from kuberay.controllers.options import ControllerOptions
 from kuberay.kube.client import Client
 from kuberay.kube.errors import AlreadyExists, Conflict, NotFound
 from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS
+from kuberay.operator.install import Installation, objects
 from kuberay.operator.main import run
 from kuberay.operator.settings import Settings
 from kuberay.sim.kubelet import FakeKubelet
 from tests.build.clusters import cluster, group
-from tests.operator.calls import Restricted
+from tests.operator.calls import Restricted, bound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -155,8 +156,10 @@ async def operating(client: Client, namespace: str | None, options: ControllerOp
     stop, refused = asyncio.Event(), asyncio.Queue[str]()
     namespaces = () if namespace is None else (namespace,)
     settings = Settings(health_address=None, watch_namespaces=namespaces, controllers=options)
+    installed = objects(Installation(image="kuberay", namespace="operators", watch_namespaces=namespaces))
+    transport = Restricted(client.transport, bound(installed), refused.put_nowait)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(run(Client(Restricted(client.transport, refused.put_nowait)), settings, stop=stop))
+        tasks.create_task(run(Client(transport), settings, stop=stop))
         failing = tasks.create_task(_fail(refused))
         try:
             yield

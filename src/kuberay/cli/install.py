@@ -6,8 +6,6 @@ import json
 
 import click
 
-from kuberay import __version__
-
 
 @click.command()
 @click.option(
@@ -15,10 +13,9 @@ from kuberay import __version__
 )
 @click.option(
     "--image",
-    default=f"kuberay:{__version__}",
-    show_default=True,
+    required=True,
     metavar="IMAGE",
-    help="Image of the operator; the Dockerfile of this project builds it.",
+    help="Image of the operator, in a registry that the cluster pulls from. The Dockerfile of this project builds it.",
 )
 @click.option(
     "--replicas",
@@ -28,7 +25,11 @@ from kuberay import __version__
     help="How many operators run; one of them leads, the others stand by.",
 )
 @click.option(
-    "--watch-namespace", default="", metavar="A,B", help="Work, and have rights, only there. Default: everywhere."
+    "--watch-namespace",
+    default="",
+    metavar="A,B",
+    help="Work only there, with rights only there, to get Nodes, and to tell of namespaces in default. "
+    "Default: everywhere.",
 )
 @click.option(
     "--crds",
@@ -46,32 +47,33 @@ def install(
 
     Nothing is installed by printing:
 
-        kuberay install | kubectl apply --server-side -f -
+        kuberay install --image IMAGE | kubectl apply --server-side -f -
 
     Flags for the operator itself follow two dashes:
 
-        kuberay install -- --reconcile-concurrency=4
+        kuberay install --image IMAGE -- --reconcile-concurrency=4
     """
     from kuberay.api.crd import DEFINITIONS, crd
     from kuberay.cli.crds import to_yaml
-    from kuberay.operator.flags import FlagError, HelpWanted, parse
+    from kuberay.operator.flags import FlagError, HelpWanted
     from kuberay.operator.install import Installation, objects
+    from kuberay.operator.startup import StartupError
 
-    try:
-        parse(flags)
-    except (FlagError, HelpWanted) as problem:
-        raise click.UsageError(
-            str(problem) or "flags of the operator are explained by `kuberay operator --help`"
-        ) from problem
-    definitions = [] if crds == "none" else [crd(kind, slim=crds == "slim") for kind in DEFINITIONS]
     installation = Installation(
         namespace=namespace,
         image=image,
         replicas=replicas,
-        watch_namespaces=tuple(filter(None, (each.strip() for each in watch_namespace.split(",")))),
+        watch_namespaces=tuple(dict.fromkeys(filter(None, (each.strip() for each in watch_namespace.split(","))))),
         arguments=flags,
     )
-    made = [*definitions, *objects(installation)]
+    try:
+        running = objects(installation)
+    except (FlagError, HelpWanted, StartupError) as problem:
+        raise click.UsageError(
+            str(problem) or "flags of the operator are explained by `kuberay operator --help`"
+        ) from problem
+    definitions = [] if crds == "none" else [crd(kind, slim=crds == "slim") for kind in DEFINITIONS]
+    made = [*definitions, *running]
     if output == "json":
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
     else:

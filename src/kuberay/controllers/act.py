@@ -32,6 +32,7 @@ from kuberay.kube.errors import (
 )
 from kuberay.kube.identity import identity
 from kuberay.kube.lanes import Lanes
+from kuberay.kube.patches import merge_patch
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -277,14 +278,14 @@ class Actor:
         """Change an object. One that is gone, or another one by now, has no need of it."""
         cache = self._caches[action.resource]
         metadata = {**action.patch.get("metadata", {}), "uid": action.uid}
+        patch = {**action.patch, "metadata": metadata}
+        name, namespace = action.name, action.namespace
         try:
-            written = await self._client.patch(
-                action.resource,
-                action.name,
-                {**action.patch, "metadata": metadata},
-                namespace=action.namespace,
-                type=cache.type,
-            )
+            if action.is_update:
+                whole = merge_patch(await self._client.get(action.resource, name, namespace=namespace), patch)
+                written = await self._client.replace(action.resource, name, whole, namespace=namespace, type=cache.type)
+            else:
+                written = await self._client.patch(action.resource, name, patch, namespace=namespace, type=cache.type)
         except NotFound:
             return
         except Conflict:

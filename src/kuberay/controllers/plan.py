@@ -89,6 +89,8 @@ class Patch:
     subject: Subject
     scope: str
     why: str
+    is_update: bool = False
+    """Whether the object is read and written whole: of some kinds KubeRay's rights allow updates, and no patches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,9 @@ Whoever holds the Lease renews it every two seconds or so. Others may take it wh
 as seen by their own clock: clocks of different machines are never compared. A holder that could not renew for ten
 seconds considers it lost; the five seconds between are the margin in which it must have stopped.
 
+It is written whole, with the version that was read: who was faster by a moment makes the write fail, and what others
+keep in the Lease stays. A patch would do the same, but is not among the rights on Leases that operators usually have.
+
 `holds` is a question to the clock, not a flag: a process that was frozen and wakes up knows at once that it has lost,
 before anything of it has run.
 """
@@ -20,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from kuberay.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, TransportError
+from kuberay.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, TransportError
+from kuberay.kube.patches import merge_patch
 from kuberay.kube.resources import LEASES
 
 if TYPE_CHECKING:
@@ -111,10 +115,12 @@ class Elector:
                         self._log.info("took the lease")
                         return
                 state = f"held by {self.holder!r}"
+                tell = self._log.info
             except (KubeError, TimeoutError) as error:
-                state = f"cannot be read or written: {str(error) or 'no answer in time'}"
+                state = f"cannot be read or written: {self._explain(error)}"
+                tell = self._log.error
             if state != said:
-                self._log.info("waiting for the lease", state=state)
+                tell("waiting for the lease", state=state)
                 said = state
             await self._sleep(self.timing.retry * (1 + 1.2 * self._rng()))
 
@@ -136,7 +142,7 @@ class Elector:
                         raise LeaseLost(f"the lease was taken by {self.holder!r}")
             except (KubeError, TimeoutError) as error:
                 self._must_look = True  # it may have been written all the same
-                self._log.warning("the lease could not be renewed", error=str(error) or "no answer in time")
+                self._log.warning("the lease could not be renewed", error=self._explain(error))
 
     async def release(self) -> None:
         """Let others have the Lease at once. Does nothing when it is not ours; a failure only makes them wait."""
@@ -148,7 +154,7 @@ class Elector:
             async with asyncio.timeout(self.timing.retry):
                 await self._write(spec)
         except (KubeError, TimeoutError) as error:
-            self._log.info("the lease was not released; it will run out", error=str(error) or "no answer in time")
+            self._log.info("the lease was not released; it will run out", error=self._explain(error))
         else:
             self._log.info("released the lease")
 
@@ -193,9 +199,8 @@ class Elector:
             body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta, "spec": spec}
             written = await self._client.create(LEASES, body, namespace=self._namespace)
         else:
-            meta = {key: self._lease["metadata"][key] for key in ("uid", "resourceVersion")}
-            patch = {"metadata": meta, "spec": spec}
-            written = await self._client.patch(LEASES, self.name, patch, namespace=self._namespace)
+            body = merge_patch(self._lease, {"spec": spec})
+            written = await self._client.replace(LEASES, self.name, body, namespace=self._namespace)
         self.resource_version = written["metadata"]["resourceVersion"]
         self._observe(written)
 
@@ -204,6 +209,14 @@ class Elector:
             self._seen_at = self._clock()
         self._lease = lease
         self.holder = ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
+
+    def _explain(self, error: KubeError | TimeoutError) -> str:
+        if isinstance(error, Forbidden):
+            return (
+                f"the account needs the verbs get, create and update on {LEASES.name} in namespace "
+                f"{self._namespace!r}; the server says: {error}"
+            )
+        return str(error) or "no answer in time"
 
     def _time(self) -> str:
         return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -13,6 +13,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _FOLLOW = ("list", "watch")
 _MAKE = ("create", "get")
 """A name that is taken already is looked at."""
+_EVENTS = ("events.k8s.io", "events", ("create", "patch"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,17 @@ USED = (
     Right("batch", "jobs", (*_FOLLOW, *_MAKE), "the removal of what a deleted cluster left in Redis"),
     Right(_CORE, "persistentvolumeclaims", (*_FOLLOW, *_MAKE, "patch"), "state that heads keep on disk"),
     Right(
-        "networking.k8s.io", "networkpolicies", (*_FOLLOW, *_MAKE, "patch", "delete"), "clusters that shall be closed"
+        "networking.k8s.io", "networkpolicies", (*_FOLLOW, *_MAKE, "update", "delete"), "clusters that shall be closed"
     ),
-    Right(_CORE, "nodes", ("get",), "whether the node is down from which a head does not go"),
-    Right("events.k8s.io", "events", ("create", "patch"), "what was done, and what went wrong"),
+    Right(*_EVENTS, "what was done, and what went wrong"),
 )
 """What the operator itself does in the namespaces it works in."""
+
+IN_DEFAULT = (Right(*_EVENTS, "what happened to a namespace, which takes no events while it is being deleted"),)
+"""What it does in the namespace `default`, where events about what belongs to no namespace are kept."""
+
+OUTSIDE = (Right(_CORE, "nodes", ("get",), "whether the node is down from which a head does not go"),)
+"""What it does outside of all namespaces."""
 
 GRANTED = (
     Right(_CORE, "pods", ("get", "list", "watch", "patch"), "granted to Ray's autoscaler"),
@@ -71,8 +77,8 @@ GRANTED = (
 )
 """What it must hold although it does not use it: nobody may grant what he does not have himself."""
 
-ELECTION = (Right("coordination.k8s.io", "leases", ("create", "get", "patch"), "which of several operators leads"),)
-"""What it does in its own namespace."""
+ELECTION = (Right("coordination.k8s.io", "leases", ("create", "get", "update"), "which of several operators leads"),)
+"""What it does in its own namespace, or where else the lease is."""
 
 
 def rules(rights: tuple[Right, ...]) -> list[dict[str, Any]]:

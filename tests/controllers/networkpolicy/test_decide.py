@@ -123,7 +123,7 @@ class TestDecisions:
         opened = msgspec.structs.replace(head, spec={**head.spec, "ingress": [{}]})
         (patch,) = plan(rc, [opened, workers]).actions
         assert isinstance(patch, Patch)
-        assert patch.uid == "uid-rc-head"
+        assert (patch.uid, patch.is_update) == ("uid-rc-head", True)
         assert list(patch.patch["spec"]) == ["ingress"]
 
     def test_labels_that_are_lost_come_back(self) -> None:

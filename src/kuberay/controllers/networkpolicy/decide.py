@@ -115,6 +115,7 @@ def _patch(cluster: RayCluster, existing: NetworkPolicy, changes: Json) -> Patch
         subject=POLICY,
         scope=existing.metadata.name,
         why="it differs from what the cluster asks for",
+        is_update=True,
     )
 
 
