@@ -125,6 +125,17 @@ class TestWhatTheWatchShows:
         store.removed(thing("a", 5, "old"))
         assert names(store) == {"a"}
 
+    def test_a_late_departure_does_not_remove_what_has_come_back(self) -> None:
+        store = store_of(thing("a", 11), version=12)
+        store.removed(thing("a", 5))
+        store.applied(thing("a", 11))
+        assert names(store) == {"a"}
+
+    def test_what_could_not_be_read_departs_when_its_event_says(self) -> None:
+        store = store_of(thing("a", 1), version=12)
+        store.removed(thing("a", 1), "13")
+        assert (names(store), store.resource_version) == (set(), "13")
+
     def test_a_list_tells_handlers_of_arrivals_changes_and_departures(self) -> None:
         store = store_of(thing("same", 1), thing("changed", 2), thing("gone", 3))
         changes = Changes(store)
@@ -174,6 +185,17 @@ class TestReadingOurWrites:
         assert store.get("n", "a") == thing("a", 13)
         store.applied(thing("a", 13))
         assert (store.get("n", "a"), store.unconfirmed) == (thing("a", 13), 0)
+
+    def test_a_departure_from_before_the_write_does_not_undo_it(self) -> None:
+        store = store_of(thing("a", 1))
+        store.wrote(thing("a", 13))
+        store.removed(thing("a", 12))
+        assert names(store) == {"a"}
+        store.deleted(thing("a", 13))
+        store.applied(thing("a", 13))
+        assert names(store) == set()
+        store.removed(thing("a", 14))
+        assert store.unconfirmed == 0
 
     def test_an_answer_slower_than_the_watch_is_old_news(self) -> None:
         store = store_of()
@@ -298,7 +320,8 @@ class Answered:
 
 
 class AgainstAServer(RuleBasedStateMachine):
-    """A server with history, a watch that lags, answers that arrive when they like, and lists that skip events."""
+    """A server with history, a watch that lags and selects, answers that arrive when they like, and lists that skip
+    events."""
 
     answers: Bundle[Answered] = Bundle("answers")
 
@@ -307,6 +330,7 @@ class AgainstAServer(RuleBasedStateMachine):
         self.version = 10
         self.uids = 0
         self.objects: dict[str, Thing] = {}
+        self.unselected: dict[str, Thing] = {}
         self.events: list[tuple[str, Thing]] = []
         self.delivered = 0
         self.store = store_of()
@@ -346,6 +370,8 @@ class AgainstAServer(RuleBasedStateMachine):
     def created(self, name: str, label: str) -> Answered:
         if name in self.objects:
             return Answered(self.objects[name])
+        if name in self.unselected:
+            return Answered(self.change("applied", self.unselected.pop(name)))
         self.uids += 1
         return Answered(self.change("applied", thing(name, 0, f"u{self.uids}", labels=(label,))))
 
@@ -368,6 +394,12 @@ class AgainstAServer(RuleBasedStateMachine):
             leaving = self.change("applied", Thing(msgspec.structs.replace(old.metadata, deletion_timestamp="now")))
             return Answered(leaving) if shown else Answered(old, deleted=True)
         return Answered(replace_version(self.change("removed", old), int(old.metadata.resource_version)), deleted=True)
+
+    @rule(name=st.sampled_from("abc"))
+    def somebody_takes_it_out_of_the_selection(self, name: str) -> None:
+        old = self.objects.get(name)
+        if old is not None:
+            self.unselected[name] = self.change("removed", old)
 
     @rule(answer=consumes(answers))
     def the_answer_arrives(self, answer: Answered) -> None:

@@ -315,7 +315,7 @@ class Informer(Generic[T]):
             self._log_unreadable(event)
             last = self.store.get(event.namespace, event.name)
             if event.type is EventType.DELETED and last is not None:
-                self.store.removed(last)
+                self.store.removed(last, event.resource_version)
             self.store.passed(event.resource_version)
         elif event.type is EventType.DELETED or not self._concerns(event.object):
             self.store.removed(event.object)

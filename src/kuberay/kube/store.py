@@ -167,9 +167,15 @@ class Store(Generic[T]):
                 self._confirm(key)
         self._pass(resource_version)
 
-    def removed(self, obj: T) -> None:
-        """An object is gone: this very one, not another that has its name by now."""
-        key, uid, resource_version, _ = identity(obj)
+    def removed(self, obj: T, resource_version: str = "") -> None:
+        """An object is gone, or selected no more: this very one, not another that has its name by now.
+
+        :param resource_version: since when, if the object does not tell.
+        """
+        key, uid, told, _ = identity(obj)
+        since = resource_version or told
+        if self._is_late(since):
+            return  # it may have come back
         write = self._writes.get(key)
         shown = self._objects.get(key) if write is None else write.beneath
         if shown is not None and identity(shown).uid == uid:
@@ -177,9 +183,9 @@ class Store(Generic[T]):
                 self._set(key, None)
             else:
                 write.beneath = None
-        if write is not None and write.uid == uid:
+        if write is not None and write.uid == uid and write.version <= version_order(since):
             self._confirm(key)
-        self.passed(resource_version)
+        self._pass(since)
 
     def passed(self, resource_version: str) -> None:
         """The watch has shown everything up to this version (an event or a bookmark)."""
