@@ -45,11 +45,22 @@ def test_the_oldest_deeds_of_an_object_are_forgotten_first() -> None:
 
 
 def test_objects_for_which_nothing_was_done_longest_are_forgotten_first() -> None:
-    history = History(objects=2)
+    history = History(most=3)
     for name in ("a", "b", "a", "c"):
         history.note(Key("ns", name), Outcome(done=[delete("x")]), 1.0)
     assert history.of(Key("ns", "b")) == []
     assert len(history.of(Key("ns", "a"))) == 2
+
+
+def test_thousands_of_objects_that_are_long_gone_leave_no_more_than_a_few_megabytes() -> None:
+    history = History()
+    for number in range(3000):
+        outcome = Outcome(refused=[(delete(f"pod-{number}-{host}"), "no" * 10_000) for host in range(3)])
+        for _ in range(3):
+            history.note(Key("ns", str(number)), outcome, 1.0)
+    kept = [deed for number in range(3000) for deed in history.of(Key("ns", str(number)))]
+    assert len(kept) <= 5000
+    assert sum(len(deed.why) + len(deed.refusal) for deed in kept) < 5_000_000
 
 
 def test_nothing_done_is_nothing_remembered() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kuberay.kube.identity import Key
 
 _NAMES = 12
+_LONGEST_TEXT = 500
 
 
 class _Action(Protocol):
@@ -49,13 +50,14 @@ class History:
     """The last deeds of each object.
 
     :param each: how many deeds of one object are kept.
-    :param objects: of how many objects; those that nothing was done for longest are forgotten.
+    :param most: how many in all; objects that nothing was done for longest are forgotten first.
     """
 
-    def __init__(self, *, each: int = 50, objects: int = 10_000) -> None:
+    def __init__(self, *, each: int = 50, most: int = 5000) -> None:
         self._each = each
-        self._objects = objects
+        self._most = most
         self._deeds: OrderedDict[Key, list[Deed]] = OrderedDict()
+        self._count = 0
 
     def note(self, key: Key, outcome: Outcome, at: float) -> None:
         """Remember what came of a plan."""
@@ -66,11 +68,14 @@ class History:
         if not deeds:
             return
         kept = self._deeds.setdefault(key, [])
+        self._count -= len(kept)
         kept += deeds
         del kept[: -self._each]
+        self._count += len(kept)
         self._deeds.move_to_end(key)
-        if len(self._deeds) > self._objects:
-            self._deeds.popitem(last=False)
+        while self._count > self._most:
+            _, forgotten = self._deeds.popitem(last=False)
+            self._count -= len(forgotten)
 
     def of(self, key: Key) -> list[Deed]:
         """The deeds of an object, the oldest first. They outlive it, so that its end can be explained."""
@@ -83,4 +88,4 @@ def _grouped(actions: Iterable[tuple[_Action, str]], at: float) -> Iterable[Deed
         verb = type(action).__name__.lower()
         groups.setdefault((verb, action.subject.noun, action.why, refusal), []).append(action.name)
     for (verb, noun, why, refusal), names in groups.items():
-        yield Deed(at, verb, noun, tuple(names[:_NAMES]), len(names), why, refusal)
+        yield Deed(at, verb, noun, tuple(names[:_NAMES]), len(names), why[:_LONGEST_TEXT], refusal[:_LONGEST_TEXT])
