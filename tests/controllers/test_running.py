@@ -18,6 +18,7 @@ from tests.controllers.embedded import embedded
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from kuberay.controllers.running import Turn
     from kuberay.kube.client import Client
     from kuberay.kube.controller import Controller
     from kuberay.kube.identity import Key
@@ -99,9 +100,9 @@ async def world(*names: str, faulty: Faulty | None = None) -> Client:
 
 
 @asynccontextmanager
-async def at_work(crew: Crew) -> AsyncIterator[None]:
+async def at_work(crew: Crew, turn: Turn | None = None) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    running = asyncio.create_task(crew.run(stop))
+    running = asyncio.create_task(crew.run(stop, turn=turn))
     yield
     stop.set()
     await running
@@ -145,6 +146,21 @@ class TestWhatCanBeDoneWithout:
             faulty.paths = ()
             await journal.holds(2)
         assert caretaker.knew_secrets == [False, True]
+
+    async def test_it_holds_nothing_up_either_when_it_is_lost_before_the_turn_has_come(self) -> None:
+        faulty = Faulty()
+        client, journal = await world("default/x", faulty=faulty), Journal()
+        caretaker = Caretaker(client, journal)
+        crew = Crew("test", [caretaker], workers=1)
+
+        async def turn() -> str:
+            faulty.paths = ("/secrets",)
+            made = await client.create(CONFIG_MAPS, {"metadata": {"name": "later"}}, namespace="default")
+            return str(made["metadata"]["resourceVersion"])
+
+        async with at_work(crew, turn):
+            await journal.holds(2)
+        assert sorted(journal.entries) == [(None, "default/later"), (None, "default/x")]
 
     async def test_what_is_there_at_once_is_waited_for(self) -> None:
         client, journal = await world("default/x"), Journal()

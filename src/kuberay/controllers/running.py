@@ -38,7 +38,8 @@ class RayController(ABC):
 
     :param namespace: the only one that it works in; `None` for all.
     :param informers: what has to be known before the first pass, and is followed from then on.
-    :param extras: what is followed as well, and can be done without until it is there.
+    :param extras: what is followed as well, and can be done without until it is there. It may also be older than this
+        process' turn: for kinds of which nothing is lost by a second attempt to make one.
     """
 
     def __init__(
@@ -94,8 +95,7 @@ class RayController(ABC):
             await informer.tried()
         if turn is not None:
             version = await turn()
-            known = (informer for informer in (*self._informers, *self._extras) if informer.store.is_synced)
-            await asyncio.gather(*(informer.reach(version) for informer in known))
+            await asyncio.gather(*(informer.reach(version) for informer in self._informers))
 
     def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
         for event in events:
