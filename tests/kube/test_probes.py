@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ class Asking:
     """A client of a probe server."""
 
     def __init__(self, port: int, session: aiohttp.ClientSession) -> None:
+        self.port = port
         self._base = f"http://127.0.0.1:{port}"
         self._session = session
 
@@ -70,3 +73,34 @@ async def test_an_address_that_is_taken_is_an_error() -> None:
         with pytest.raises(OSError, match="address already in use"):
             async with ProbeServer(live={}).serving("127.0.0.1", port):
                 pass
+
+
+async def test_nothing_can_be_changed() -> None:
+    async with (
+        ProbeServer(live={}).serving("127.0.0.1", 0) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+    ):
+        async with session.post("/healthz", data=b"x") as answer:
+            assert answer.status == 405
+        async with session.head("/healthz") as answer:
+            assert (answer.status, answer.headers["content-length"], await answer.read()) == (200, "2", b"")
+
+
+@pytest.mark.parametrize("said", [b"\r\n\r\n", b"GET\r\n\r\n", b"\xff\xfe / HTTP\r\n\r\n", b"GET /" + b"x" * 2**15])
+async def test_who_makes_no_sense_is_hung_up_on_and_others_are_served(said: bytes) -> None:
+    async with asking(live={}) as ask:
+        reader, writer = await asyncio.open_connection("127.0.0.1", ask.port)
+        writer.write(said)
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.transport.abort()
+        assert await ask("/healthz") == (200, "ok")
+
+
+async def test_who_says_nothing_does_not_hold_up_the_end() -> None:
+    async with asking(live={}) as ask:
+        reader, writer = await asyncio.open_connection("127.0.0.1", ask.port)
+        assert await ask("/healthz") == (200, "ok")
+    with contextlib.suppress(ConnectionError):
+        assert await reader.read() == b""
+    writer.transport.abort()

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import platform
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,3 +50,10 @@ def test_what_is_there_from_the_start_is_hidden_from_the_collector(collector: No
     spare_the_collector()
     assert gc.get_freeze_count() > 1000
     assert gc.get_threshold()[0] > 700
+
+
+def test_an_operator_carries_only_what_it_needs() -> None:
+    """Ray, a web framework and what reads certificates are large, and of no use to it at rest."""
+    loaded = "import sys, kuberay.operator.process, kuberay.cli.operator; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True).stdout.split()
+    assert not {"aiohttp", "ray", "cryptography", "jsonschema_rs"} & set(found)

@@ -22,7 +22,6 @@ from kuberay.kube.election import LeaseLost
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.probes import ProbeServer
 from kuberay.kube.recorder import Recorder
-from kuberay.operator import webhooks
 from kuberay.operator.cluster_metrics import ClusterMetrics
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Operator:
     :param client: stays open: it belongs to the caller.
     :param leadership: who leads, when there may be several operators: caches are filled at once, so that a standby is
         warm, and nothing is written before this process leads. Without it, this operator takes itself for the only one.
-    :param certificates: a folder with the certificate of the webhooks.
+    :param certificates: a folder with the certificate of the webhooks, if it is not where KubeRay's is.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Operator:
         *,
         leadership: Leadership | None = None,
         metrics: Metrics | None = None,
-        certificates: Path = webhooks.CERTIFICATES,
+        certificates: Path | None = None,
     ) -> None:
         self._settings = settings
         self._leadership = leadership
@@ -120,8 +119,10 @@ class Operator:
                     taken = await stack.enter_async_context(server.serving(host, port))
                     log.info("serving", address=f"{host}:{taken}", paths=paths)
             if self._settings.webhook_address is not None:
+                from kuberay.operator import webhooks  # few have them, and aiohttp is a fifth of the process
+
                 host, port = listening(self._settings.webhook_address)
-                webhooks_server = webhooks.server(self._certificates, self._metrics)
+                webhooks_server = webhooks.server(self._certificates or webhooks.CERTIFICATES, self._metrics)
                 taken = await stack.enter_async_context(webhooks_server.serving(host, port))
                 log.info("serving", address=f"{host}:{taken}", paths="admission webhooks")
             namespaces = list(self._settings.watch_namespaces) or "all"
