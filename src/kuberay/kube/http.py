@@ -160,12 +160,14 @@ class HttpTransport:
             raise RuntimeError("the transport is closed")
         async with asyncio.timeout_at(min(deadline, asyncio.get_running_loop().time() + self._connect_timeout)):
             connection = await self._dialer.dial(place[1])
+        self._take_in(connection, place)
+        return connection
+
+    def _take_in(self, connection: Connection, place: _Place) -> None:
         self._open[connection] = place
         connection.ended.add_done_callback(lambda _: self._forget(connection))
         if self._closed:
-            connection.abort()
-            raise RuntimeError("the transport was closed meanwhile")
-        return connection
+            connection.abort()  # it came too late; who waits for it will hear of that
 
     def _release(self, connection: Connection) -> None:
         """Keep a connection for the next request; one in the middle of an answer has no next."""
