@@ -46,6 +46,30 @@ class TestAHead:
         assert origin.changed(head(), head(**fields)) == []
 
 
+class TestWhicheverCrdsThereAre:
+    """Full ones fill in defaults and leave out nulls; slim ones store what they are given."""
+
+    SLIM = template("ray", ports=[{"containerPort": 1}], env=None, metadata={"labels": {"a": "b", "c": None}})
+    FULL = template("ray", ports=[{"containerPort": 1, "protocol": "TCP"}], metadata={"labels": {"a": "b"}})
+
+    def test_pods_are_made_from_the_same(self) -> None:
+        assert head(head={"template": self.SLIM}) == head(head={"template": self.FULL})
+        assert worker(template=self.SLIM) == worker(template=self.FULL)
+
+    def test_services_are_made_from_the_same(self) -> None:
+        slim, full = (
+            cluster(head={"template": given, "headService": {"spec": {"ports": [port]}}}).spec
+            for given, port in ((self.SLIM, {"port": 1}), (self.FULL, {"port": 1, "protocol": "TCP"}))
+        )
+        assert origin.of_head_service(slim) == origin.of_head_service(full)
+        assert origin.of_serve_service(slim) == origin.of_serve_service(full)
+
+    @pytest.mark.parametrize("odd", [{"spec": "x"}, {"metadata": [1]}, {"spec": {"containers": [10**30, {"a": 1}]}}])
+    def test_something_is_said_about_what_is_no_template_at_all(self, odd: dict[str, Any]) -> None:
+        assert head(head={"template": odd})
+        assert worker(template=odd)
+
+
 class TestAWorker:
     def test_every_part_of_a_container_is_a_field(self) -> None:
         given = template("ray-worker", image="new", env=[{"name": "A", "value": "1"}])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from kuberay.build.revision import revision
 from tests.build.clusters import cluster, group, template
+
+if TYPE_CHECKING:
+    from kuberay.api.v1 import RayClusterSpec
 
 SAME: dict[str, dict[str, Any]] = {
     "replicas": {"groups": [group(replicas=5)]},
@@ -41,3 +44,31 @@ def test_it_looks_as_clients_expect() -> None:
     text = revision(cluster().spec)
     assert len(text) == 32
     assert set(text) <= set("0123456789ABCDEFGHIJKLMNOPQRSTUV")
+
+
+class TestWhicheverCrdsThereAre:
+    """Full ones fill in defaults and leave out nulls; slim ones store what they are given."""
+
+    GIVEN: ClassVar[dict[str, Any]] = {"ports": [{"containerPort": 8265}], "env": None}
+    STORED: ClassVar[dict[str, Any]] = {"ports": [{"containerPort": 8265, "protocol": "TCP"}]}
+
+    def test_it_is_the_same_for_a_template(self) -> None:
+        for name in ("head", "groups"):
+            slim, full = (_with(name, template("ray", **fields)) for fields in (self.GIVEN, self.STORED))
+            assert revision(slim) == revision(full)
+
+    def test_it_is_the_same_for_a_service(self) -> None:
+        slim, full = (
+            cluster(head={"headService": {"spec": {"ports": [port]}}}).spec
+            for port in ({"port": 1}, {"port": 1, "protocol": "TCP"})
+        )
+        assert revision(slim) == revision(full)
+
+    def test_a_field_that_is_unknown_to_them_counts(self) -> None:
+        """It may be that of a newer Kubernetes."""
+        with_it = _with("head", template("ray-head", pod={"fromTheFuture": True}))
+        assert revision(with_it) != revision(cluster().spec)
+
+
+def _with(name: str, given: dict[str, Any]) -> RayClusterSpec:
+    return (cluster(head={"template": given}) if name == "head" else cluster(groups=[group(template=given)])).spec

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kuberay.kube.resources import PODS
+from kuberay.api.crd import crd
+from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorage
+from kuberay.kube.client import Client
+from kuberay.kube.patches import merge_patch
+from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
 from tests.build.clusters import group, template
 from tests.operator.world import World, living, operating
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from kuberay.kube.client import Client
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -93,3 +95,24 @@ async def test_without_it_a_change_waits_and_is_named_until_the_pods_are_replace
 
     await world.becomes(is_told_no_more)
     await world.ready(1)
+
+
+async def test_other_crds_replace_none() -> None:
+    """On the embedded API server: a real one is shared, and so are its CRDs."""
+    client = Client(InProcessTransport(ApiServer(MemoryStorage())))
+    await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd("RayCluster", slim=True))
+    ports = [{"name": "dashboard", "containerPort": 8265}]
+    async with living(client) as world, operating(client, world.namespace):
+        given = template("ray-head", ports=ports, metadata={"creationTimestamp": None, "labels": {"a": "b"}})
+        await world.apply(upgradeStrategy=RECREATE, head={"template": given})
+        await world.ready(1)
+        before = await uids(world)
+        for slim in (False, True):
+            there = await client.get(CUSTOM_RESOURCE_DEFINITIONS, "rayclusters.ray.io")
+            other = merge_patch(crd("RayCluster", slim=slim), {"metadata": there["metadata"]})
+            await client.replace(CUSTOM_RESOURCE_DEFINITIONS, "rayclusters.ray.io", other)
+            await world.scale(3 if slim else 2)
+            await world.ready(3 if slim else 2)
+            stored = (await world.cluster()).spec.head_group_spec.template
+            assert stored["spec"]["containers"][0]["ports"][0]["protocol"] == "TCP"
+        assert before < await uids(world)

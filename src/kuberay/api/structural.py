@@ -43,6 +43,10 @@ _NAMES = {
 }
 
 
+class UnknownField(Problem, frozen=True, gc=False):
+    """A field that the schema does not know. An API server that is not asked to be strict drops it."""
+
+
 def defaulted(value: Any, schema: Schema) -> Any:
     """The value with the schema's defaults filled in, and without nulls where the schema allows none.
 
@@ -127,7 +131,7 @@ def _check_object(value: dict[str, Any], schema: Schema, before: Any, path: Path
         if isinstance(inner, dict):
             _check(member, inner, earlier.get(key), (path, key), found)
         elif fields is not None and not schema.get("x-kubernetes-preserve-unknown-fields") and member is not None:
-            found.append(Problem(written((path, key)), _unknown_field(key, fields)))
+            found.append(UnknownField(written((path, key)), _unknown_field(key, fields)))
     missing = (key for key in schema.get("required", ()) if key not in value)
     found.extend(Problem(written((path, key)), "is required") for key in missing)
 
@@ -185,7 +189,7 @@ def _check_number(value: float, schema: Schema, path: Path, found: list[Problem]
     # No integer of an API server is wider than 64 bits, whatever its schema says.
     low, high = _RANGES.get(schema.get("format", "int64"), _RANGES["int64"])
     if not low <= value <= high:
-        found.append(Problem(written(path), f"must be from {low} to {high}, got {value}"))
+        found.append(Problem(written(path), f"must be from {low} to {high}, got {shown(value)}"))
     minimum = schema.get("minimum")
     if minimum is not None and value < minimum:
         found.append(Problem(written(path), f"must be at least {minimum}, got {value}"))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from kuberay.api.shapes import POD_TEMPLATE, SERVICE, shape
 from kuberay.api.templates import mapping, ray_container
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def of_worker(group: WorkerGroupSpec) -> str:
 def of_head_service(spec: RayClusterSpec) -> str:
     """What a head Service is made from."""
     group = spec.head_group_spec
-    given = group.head_service or {}
+    given = shape(SERVICE, group.head_service or {}).completed
     metadata = mapping(given, "metadata")
     fields: Json = {}
     for path, parts in (
@@ -91,7 +92,7 @@ def of_head_service(spec: RayClusterSpec) -> str:
     ):
         fields |= {f"{path}{key}": value for key, value in parts.items()}
     fields[HEAD_LABELS] = group.labels
-    fields[TEMPLATE_LABELS] = mapping(mapping(group.template, "metadata"), "labels")
+    fields[TEMPLATE_LABELS] = mapping(mapping(_template(group.template), "metadata"), "labels")
     return _written({**fields, **_exposure(spec)})
 
 
@@ -119,7 +120,11 @@ def with_some(before: str, after: str, paths: Collection[str]) -> str:
 
 def _exposure(spec: RayClusterSpec) -> Json:
     group = spec.head_group_spec
-    return {SERVICE_TYPE: group.service_type, CONTAINER_PORTS: ray_container(group.template).get("ports")}
+    return {SERVICE_TYPE: group.service_type, CONTAINER_PORTS: ray_container(_template(group.template)).get("ports")}
+
+
+def _template(given: Json) -> Json:
+    return shape(POD_TEMPLATE, given).completed
 
 
 def _group(group: Json) -> Iterator[tuple[str, Any]]:
@@ -127,10 +132,10 @@ def _group(group: Json) -> Iterator[tuple[str, Any]]:
         # One host is what no number means, and what an API server fills in.
         if group.get(name) and (name, group[name]) != ("numOfHosts", 1):
             yield name, group[name]
-    template = group.get("template") or {}
+    template = _template(group.get("template") or {})
     if template.get("metadata"):
         yield "template.metadata", template["metadata"]
-    for name, value in (template.get("spec") or {}).items():
+    for name, value in mapping(template, "spec").items():
         if name in ("containers", "initContainers") and isinstance(value, list):
             for index, container in enumerate(value):
                 for key, part in container.items() if isinstance(container, dict) else ():

@@ -1,7 +1,8 @@
 """A short name for what a spec says, without the parts that may change while its Pods live on.
 
 It is written on head Pods and compared when a cluster is upgraded by recreation. Only equality counts; the value is
-opaque, and need not be the one that another operator computes for the same spec.
+opaque, and need not be the one that another operator computes for the same spec. It does not depend on whether an API
+server has filled in the defaults of templates: one with the full CRDs does, one with the slim CRDs does not.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from kuberay.api.shapes import POD_TEMPLATE, SERVICE, shape
+from kuberay.api.templates import mapping
+
 if TYPE_CHECKING:
     from kuberay.api.v1 import RayClusterSpec
 
@@ -21,7 +25,9 @@ def revision(spec: RayClusterSpec) -> str:
     """32 characters that change when the Pods would have to be made anew, and not when they are scaled or moved."""
     content: dict[str, Any] = msgspec.to_builtins(spec)
     content.pop("upgradeStrategy", None)
-    head = dict(content.get("headGroupSpec") or {})
+    head = content.get("headGroupSpec") or {}
+    if "headService" in head:
+        head = {**head, "headService": shape(SERVICE, head["headService"]).completed}
     content["headGroupSpec"] = _without_placement(head)
     content["workerGroupSpecs"] = [_worker_group(group) for group in content.get("workerGroupSpecs") or []]
     text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
@@ -41,10 +47,8 @@ def _worker_group(group: dict[str, Any]) -> dict[str, Any]:
 
 def _without_placement(group: dict[str, Any]) -> dict[str, Any]:
     """Tolerations and gates are changed on running Pods by those who place them, such as Kueue."""
-    template = group.get("template") or {}
+    template = shape(POD_TEMPLATE, group.get("template") or {}).completed
     pod_spec = {
-        key: value
-        for key, value in (template.get("spec") or {}).items()
-        if key not in ("tolerations", "schedulingGates")
+        key: value for key, value in mapping(template, "spec").items() if key not in ("tolerations", "schedulingGates")
     }
     return {**group, "template": {**template, "spec": pod_spec}}

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from kuberay.api.v1 import RayCluster
-from kuberay.api.validate.pods import annotation_problems, pod_problems, shape_problems
-from tests.api.clusters import group, manifest, pod
+from kuberay.api.validate.pods import annotation_problems, pod_problems
 
 
 def template(**resources: Any) -> dict[str, Any]:
@@ -45,22 +43,4 @@ class TestMetadata:
         assert [each.path for each in annotation_problems({"not ok": "", "x": "y" * 262_144}, "a")] == [
             "a[not ok]",
             "a",
-        ]
-
-
-class TestShape:
-    """What the slim CRD lets through."""
-
-    def test_a_valid_cluster_has_none(self) -> None:
-        cluster = RayCluster.from_dict(manifest(group(), head={"headService": {"spec": {"type": "NodePort"}}}))
-        assert shape_problems(cluster.spec) == []
-
-    def test_each_is_told_by_its_field(self) -> None:
-        spoiled = pod(hostNetwork="yes", volume=[], containers=[{"image": "x"}])
-        cluster = manifest(group(template=spoiled), head={"headService": {"spec": {"ports": [{"port": "80"}]}}})
-        assert [str(each) for each in shape_problems(RayCluster.from_dict(cluster).spec)] == [
-            "spec.headGroupSpec.headService.spec.ports[0].port: expected an integer, got a string",
-            "spec.workerGroupSpecs[0].template.spec.containers[0].name: is required",
-            "spec.workerGroupSpecs[0].template.spec.hostNetwork: expected a boolean, got a string",
-            "spec.workerGroupSpecs[0].template.spec.volume: unknown field; did you mean volumes?",
         ]

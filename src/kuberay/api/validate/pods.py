@@ -6,47 +6,16 @@ A user who checks a manifest wants to know now.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-import orjson
-
-from kuberay.api import kubernetes, names, structural, templates
-from kuberay.api.problems import Problem, beneath, child
+from kuberay.api import names, templates
+from kuberay.api.problems import Problem, child
 from kuberay.kube import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kuberay.api.v1 import RayClusterSpec
-
-
-def shape_problems(spec: RayClusterSpec, path: str = "spec") -> list[Problem]:
-    """What the full CRD refuses in Pod templates and the head Service, and the slim CRD lets through.
-
-    For an operator that may run beside either: it tells what would otherwise be dropped in silence or refused later.
-    """
-    head, groups = spec.head_group_spec, spec.worker_group_specs
-    parts = [("PodTemplateSpec", head.template, f"{path}.headGroupSpec.template")]
-    if head.head_service is not None:
-        parts.append(("Service", head.head_service, f"{path}.headGroupSpec.headService"))
-    parts += [
-        ("PodTemplateSpec", group.template, f"{path}.workerGroupSpecs[{index}].template")
-        for index, group in enumerate(groups)
-    ]
-    return [
-        msgspec.structs.replace(problem, path=beneath(where, problem.path))
-        for kind, value, where in parts
-        for problem in _shape_problems(kind, orjson.dumps(value))
-    ]
-
-
-@lru_cache(maxsize=64)
-def _shape_problems(kind: str, value: bytes) -> tuple[Problem, ...]:
-    """Kept for a while: thousands of clusters are made from a few manifests."""
-    schema = kubernetes.embedded(kind)
-    return tuple(structural.problems(structural.defaulted(orjson.loads(value), schema), schema))
 
 
 def cluster_pod_problems(spec: RayClusterSpec, path: str) -> Iterator[Problem]:

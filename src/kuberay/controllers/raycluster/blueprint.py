@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from kuberay.api.validate.pods import shape_problems
+from kuberay.api.shapes import shape_problems
 from kuberay.api.validate.raycluster import metadata_problems, spec_problems
 from kuberay.build import origin
 from kuberay.build import pod as pods
