@@ -18,7 +18,7 @@ from kuberay.engine.apiserver import ApiServer, InProcessTransport, MemoryStorag
 from kuberay.kube.client import Client
 from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, SERVICES
 from kuberay.sim.kubelet import Fate
-from tests.build.clusters import group
+from tests.build.clusters import group, template
 from tests.operator.world import OPTIONS, World, living, operating
 
 if TYPE_CHECKING:
@@ -255,3 +255,33 @@ class TestWhatCannotBeRead:
             assert "headGroupSpec" in await world.has_event("InvalidRayClusterSpec")
             await world.apply()
             await world.ready(1)
+
+
+class TestWhatASlimCrdLetsThrough:
+    """On the embedded API server: one server has one CRD, and it is full where others share it."""
+
+    async def test_is_told_by_an_event_and_a_condition_and_keeps_nobody_from_going(self) -> None:
+        client = Client(InProcessTransport(ApiServer(MemoryStorage())))
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd("RayCluster", slim=True))
+        async with living(client) as world, operating(client, world.namespace):
+            await world.apply("kept", gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+            await world.ready(1, "kept")
+            spoiled = template("ray-head", volumeMounts=["x"])
+            await world.patch({"spec": {"headGroupSpec": {"template": spoiled}}}, "kept")
+            blocked = await world.condition("Blocked", name="kept")
+            field = "spec.headGroupSpec.template.spec.containers[0].volumeMounts[0]"
+            wrong = f"{field}: expected an object, got a string"
+            assert (blocked.reason, blocked.message) == ("InvalidRayClusterSpec", wrong)
+            assert field in await world.has_event("InvalidRayClusterSpec")
+            await world.apply("new", head={"template": spoiled})
+            assert field in (await world.condition("Blocked", name="new")).message
+            await world.apply("other")
+            await world.ready(1, "other")
+            await world.delete(RAY_CLUSTERS, "kept")
+
+            async def is_gone() -> bool:
+                left = (await client.list(RAY_CLUSTERS, namespace=world.namespace)).items
+                return "kept" not in [each["metadata"]["name"] for each in left]
+
+            await world.becomes(is_gone)
+            assert field in await world.has_event("SkippedRedisCleanup")

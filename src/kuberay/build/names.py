@@ -9,6 +9,8 @@ import hashlib
 import string
 from typing import TYPE_CHECKING
 
+from kuberay.api.templates import mapping, text
+
 if TYPE_CHECKING:
     from collections.abc import Container
 
@@ -85,9 +87,8 @@ def unused(generate_name: str, seed: str, taken: Container[str]) -> str:
 
 def head_service(cluster: RayCluster) -> str:
     """The user's name for it when there is one. Never shortened."""
-    service = cluster.spec.head_group_spec.head_service or {}
-    name = (service.get("metadata") or {}).get("name")
-    return str(name) if name else f"{cluster.name}-head-svc"
+    given = text(mapping(cluster.spec.head_group_spec.head_service, "metadata"), "name")
+    return given or f"{cluster.name}-head-svc"
 
 
 def headless_service(cluster: RayCluster) -> str:

@@ -134,6 +134,25 @@ class TestABadSpec:
         assert not found.actions
         assert found.events[0].reason == "InvalidRayClusterStatus"
 
+    @pytest.mark.parametrize("where", ["head", "groups"])
+    def test_a_template_that_no_pod_can_be_made_from(self, where: str) -> None:
+        """Slim CRDs let it through."""
+        spoiled = template("ray", ports=[{"name": "dashboard"}], volumeMounts=["x"])
+        fields: Any = {"head": {"template": spoiled}} if where == "head" else {"groups": [group(template=spoiled)]}
+        found = plan(seen(cluster(**fields), head_service=None))
+        assert not found.actions
+        (event,) = found.events
+        assert event.reason == "InvalidRayClusterSpec"
+        assert ".template.spec.containers[0].ports[0].containerPort: is required" in event.note
+        assert ".template.spec.containers[0].volumeMounts[0]: expected an object, got a string" in event.note
+
+    def test_a_field_of_a_template_that_is_only_unknown_is_told_and_stops_nothing(self) -> None:
+        rc = cluster(groups=[group(template=template("ray", pod={"fromTheFuture": True}))])
+        found = plan(seen(rc))
+        assert nouns(creates(found)) == ["head Pod", "worker Pod"]
+        (event,) = found.events
+        assert "spec.workerGroupSpecs[0].template.spec.fromTheFuture: unknown field" in event.note
+
     def test_it_is_told_once(self) -> None:
         situation = seen(cluster(groups=[group("a"), group("a")]), head())
         assert plan(after(situation, plan(situation))).is_empty

@@ -264,6 +264,25 @@ class TestNothingCanBeCleaned:
         found = plan(seen(dying(head={"template": {"spec": {"containers": []}}})))
         assert finalizers(found) == RELEASED
 
+    def test_when_the_head_could_never_have_been_made(self) -> None:
+        spoiled = template("ray", ports=[{"name": "dashboard"}], volumeMounts=["x"] * 100)
+        found = plan(seen(dying(head={"template": spoiled})))
+        assert finalizers(found) == RELEASED
+        event = warning(found)
+        assert event.reason == "SkippedRedisCleanup"
+        assert "spec.headGroupSpec.template.spec.containers[0].ports[0].containerPort: is required" in event.note
+        assert len(event.note) < 500
+        assert "storage namespace u-1" in event.note
+
+    def test_but_a_job_that_was_made_before_may_end(self) -> None:
+        spoiled = dying(head={"template": template("ray", volumeMounts=["x"])})
+        assert finalizers(plan(seen(spoiled, cleanup_jobs=(job(),)))) is None
+        assert plan(seen(spoiled, cleanup_jobs=(job("Complete"),))).events == ()
+
+    def test_a_template_that_is_refused_may_still_do(self) -> None:
+        refused = template("ray", pod={"containers": [{"name": "ray", "image": "ray"}, {"image": "nameless"}]})
+        assert creates(plan(seen(dying(head={"template": refused})))) == ["Redis cleanup Job rc-redis-cleanup"]
+
     def test_when_the_state_is_on_a_volume(self) -> None:
         """raycluster EX-27."""
         found = plan(seen(dying(options={"backend": "rocksdb"}), head()))

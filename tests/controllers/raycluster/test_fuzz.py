@@ -1,6 +1,7 @@
 """Any spec that an API server lets through is decided about, and whoever wrote a bad one is told which field it is.
 
-Specs are made from the CRD's own schema, and from the slim one, behind which anything may stand in a template.
+Specs are made from the CRD's own schema, and from the slim one, behind which anything may stand in a template. Most of
+what could stand there is far from a template; so some are good ones that are bent in one place.
 """
 
 from __future__ import annotations
@@ -44,6 +45,74 @@ _ANYTHING = st.recursive(
     max_leaves=6,
 )
 _MOST_FIELDS = 4
+_START_PARAMS = st.dictionaries(
+    st.sampled_from(["resources", "port", "dashboard-port", "dashboard-agent-listen-port", "memory", "block"]),
+    st.one_of(
+        _TEXTS,
+        st.sampled_from(["9" * 400, "9" * 5000, f'{{"a": {"9" * 400}}}', '{"a": 1e999}', '{"a": ' + "[" * 50_000]),
+    ),
+    max_size=2,
+)
+
+_TEMPLATE = {
+    "metadata": {
+        "name": "mine",
+        "labels": {"app.kubernetes.io/name": "mine"},
+        "annotations": {"ray.io/overwrite-container-cmd": "false"},
+        "finalizers": ["example.com/mine"],
+    },
+    "spec": {
+        "containers": [
+            {
+                "name": "ray",
+                "image": "ray",
+                "command": ["echo"],
+                "args": ["a"],
+                "env": [{"name": "A", "value": "b"}],
+                "ports": [{"name": "serve", "containerPort": 8000}, {"name": "dashboard", "containerPort": 8265}],
+                "resources": {"limits": {"cpu": "1", "memory": "1Gi", "google.com/tpu": "4"}, "requests": {"cpu": 1}},
+                "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+                "livenessProbe": {"tcpSocket": {"port": 1}},
+                "securityContext": {"privileged": False},
+            },
+            {"name": "beside", "image": "x"},
+        ],
+        "initContainers": [{"name": "before", "image": "x", "env": [{"name": "A", "value": "b"}]}],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "serviceAccountName": "mine",
+        "restartPolicy": "Never",
+    },
+}
+_SERVICE = {
+    "metadata": {"name": "mine", "labels": {"a": "b"}, "annotations": {"a": "b"}},
+    "spec": {"type": "NodePort", "ports": [{"name": "extra", "port": 1}], "selector": {"a": "b"}},
+}
+
+
+def _places(value: Any) -> list[tuple[str | int, ...]]:
+    """The way to every part of a value, and to the whole."""
+    members: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(), *((key, *rest) for key, member in members for rest in _places(member))]
+
+
+def _bent(value: Any, place: tuple[str | int, ...], part: Any) -> Any:
+    """A value with something else in one place."""
+    if not place:
+        return part
+    copy: Any = value.copy()
+    copy[place[0]] = _bent(value[place[0]], place[1:], part)
+    return copy
+
+
+def bent(value: Json) -> st.SearchStrategy[Json]:
+    """The value with anything in one place."""
+    places = [place for place in _places(value) if place]
+    odd = st.one_of(st.sampled_from(["x", 5, True, 10**30, None, ["x"], {"a": 1}, [None]]), _ANYTHING)
+    return st.builds(lambda place, part: _bent(value, place, part), st.sampled_from(places), odd)
+
+
+_BENT_TEMPLATE = bent(_TEMPLATE)
+_BENT_SERVICE = bent(_SERVICE)
 
 
 _MADE: dict[int, tuple[Json, st.SearchStrategy[Any]]] = {}
@@ -99,14 +168,22 @@ _USUAL = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
 
 @st.composite
 def clusters(draw: st.DrawFn, *, slim: bool) -> RayCluster:
-    """Clusters as they are stored: defaults filled in. Half of them have templates that make Pods."""
+    """Clusters as they are stored: defaults filled in. Many of them have templates that make Pods, or nearly do."""
     schema = _spec_schema(slim=slim)
     spec: Json = draw(values(schema))
     spec.setdefault("workerGroupSpecs", draw(values(schema["properties"]["workerGroupSpecs"])))
-    if draw(st.booleans()):
-        spec["headGroupSpec"] = {**spec["headGroupSpec"], "template": _USUAL}
-        for group in spec["workerGroupSpecs"]:
-            group["template"] = _USUAL
+    groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+    match draw(st.sampled_from(["usual", "any", "bent"] if slim else ["usual", "any"])):
+        case "usual":
+            for group in groups:
+                group["template"] = _USUAL
+                group["rayStartParams"] = draw(_START_PARAMS)
+        case "bent":
+            for group in groups:
+                group["template"] = _TEMPLATE
+            draw(st.sampled_from(groups))["template"] = draw(_BENT_TEMPLATE)
+            if draw(st.booleans()):
+                spec["headGroupSpec"]["headService"] = draw(_BENT_SERVICE)
     metadata = {
         "name": draw(st.sampled_from(["rc", "a" * 60])),
         "namespace": "default",

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
+import orjson
+
 from kuberay.api.shapes import shape_problems
 from kuberay.api.validate.raycluster import metadata_problems, spec_problems
-from kuberay.build import origin
+from kuberay.build import cleanup, origin
 from kuberay.build import pod as pods
 from kuberay.build.revision import revision
 from kuberay.build.unsupported import unsupported
@@ -69,6 +71,10 @@ class Blueprint:
         """The Pods of a worker group."""
         return self._once(f"group {group.group_name}", options, lambda: pods.worker(self._cluster, group, options))
 
+    def cleanup_job(self, options: BuildOptions) -> bytes | None:
+        """The Job that removes its state from Redis, as JSON; `None` when none can be made from its head's template."""
+        return self._once("cleanup", options, lambda: _cleanup_job(self._cluster, options))
+
     def spec_problems(self, gates: FeatureGates) -> list[Problem]:
         """What is wrong with the spec, warnings included."""
         return self._once("spec", gates, lambda: spec_problems(self._cluster, gates))
@@ -80,7 +86,7 @@ class Blueprint:
 
     @cached_property
     def shape_problems(self) -> list[Problem]:
-        """What a full CRD would have refused in templates, and a slim one lets through."""
+        """What a full CRD would have refused or dropped in templates, and a slim one lets through."""
         return shape_problems(self._cluster.spec)
 
     @cached_property
@@ -120,3 +126,11 @@ class Blueprint:
         if known is None or known[0] is not given:
             known = self._drawn[what] = (given, draw())
         return cast(T, known[1])
+
+
+def _cleanup_job(cluster: RayCluster, options: BuildOptions) -> bytes | None:
+    """Not asked of the rules: a template that is refused may well do for this. It may also hold anything."""
+    try:
+        return orjson.dumps(cleanup.job(cluster, options))
+    except Exception:
+        return None

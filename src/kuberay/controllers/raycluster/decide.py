@@ -12,7 +12,7 @@ import orjson
 
 from kuberay.api.cel import MANAGED_BY_OPERATOR
 from kuberay.api.meta import find_condition, is_true
-from kuberay.api.problems import Problem, child, errors
+from kuberay.api.problems import Problem, Severity, child, errors
 from kuberay.api.validate.raycluster import status_problems
 from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
@@ -92,6 +92,7 @@ def _blocked(seen: Seen, options: ControllerOptions) -> Blocked | None:
     layers: tuple[tuple[str, list[Problem]], ...] = (
         ("InvalidRayClusterMetadata", seen.blueprint.metadata_problems),
         ("InvalidRayClusterSpec", errors(seen.blueprint.spec_problems(options.gates))),
+        ("InvalidRayClusterSpec", errors(seen.blueprint.shape_problems)),
         ("InvalidRayClusterSpec", _serve_problems(seen)),
         ("InvalidRayClusterStatus", status_problems(seen.cluster)),
         ("NotSupportedYet", seen.blueprint.unsupported),
@@ -121,11 +122,11 @@ def _warning_events(seen: Seen, options: ControllerOptions) -> Iterator[EmitEven
 
 
 def _shape_events(seen: Seen) -> Iterator[EmitEvent]:
-    """What a full CRD would have refused in templates, told once for each generation: a slim one lets it through."""
+    """Fields of templates that a full CRD would have dropped, told once for each generation."""
     cluster = seen.cluster
     if cluster.status.observed_generation == cluster.metadata.generation:
         return
-    if found := seen.blueprint.shape_problems:
+    if found := [each for each in seen.blueprint.shape_problems if each.severity is Severity.WARNING]:
         note = f"RayCluster {cluster.namespace}/{cluster.name}: " + "; ".join(map(str, found))
         once = f"shape of generation {cluster.metadata.generation}"
         yield EmitEvent(type="Warning", reason="InvalidRayClusterSpec", action="Validate", note=note, once=once)

@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
-import orjson
 
 from kuberay.api.meta import find_condition
+from kuberay.api.problems import errors
 from kuberay.api.templates import ray_container
-from kuberay.build import cleanup, names
+from kuberay.build import names
 from kuberay.build.fault_tolerance import is_embedded, is_in_redis, storage_namespace
 from kuberay.controllers.conditions import Conditions
 from kuberay.controllers.kinds import RAY_CLUSTERS
@@ -110,6 +110,10 @@ def _clean(seen: Seen, options: ControllerOptions, deletes: tuple[Delete, ...], 
     job = next(iter(seen.cleanup_jobs), None)
     if job is not None and job.end is not None:
         return _ended(cluster, job)
+    body = seen.blueprint.cleanup_job(options.build) if job is None else None
+    if job is None and body is None:
+        obstacle = "; ".join(("no Job can be made from the head's template", *_first_problem(seen)))
+        return _release(cluster, obstacle, _skipped(seen, obstacle))
     begun = _begun(cluster, options)
     timeout = _timeout(cluster)
     if begun is not None and now >= begun + timeout:
@@ -121,18 +125,24 @@ def _clean(seen: Seen, options: ControllerOptions, deletes: tuple[Delete, ...], 
     else:
         name = names.redis_cleanup_job(cluster)
         told = _told(seen, options, True, "CleanupJobRunning", f"waiting for Job {name} to end", now)
-    creates = () if job is not None else (_create(cluster, options),)
+    creates = () if body is None else (_create(cluster, body),)
     stages = tuple(stage for stage in (deletes, creates) if stage)
     left = timeout if begun is None else begun + timeout - now
     return _held(seen, Plan(stages=stages, status=told, look_again=left), JOB_SCOPE, now)
 
 
-def _create(cluster: RayCluster, options: ControllerOptions) -> Create:
+def _first_problem(seen: Seen) -> list[str]:
+    """What is wrong with the head's template, and no more of it than leaves room to tell what is left in Redis."""
+    found = errors(seen.blueprint.shape_problems)
+    return [str(each) for each in found if each.path.startswith("spec.headGroupSpec.template")][:1]
+
+
+def _create(cluster: RayCluster, job: bytes) -> Create:
     return Create(
         resource=JOBS,
         namespace=cluster.namespace,
         name=names.redis_cleanup_job(cluster),
-        body=orjson.dumps(cleanup.job(cluster, options.build)),
+        body=job,
         subject=CLEANUP_JOB,
         scope=JOB_SCOPE,
         why="the head is gone, and its state is still in Redis",
