@@ -7,15 +7,12 @@ takes: told once, when the operator starts, rather than by every Pod that is ref
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from kuberay.api import documents, kubernetes, structural
 from kuberay.api.validate.pods import annotation_problems, label_problems
-
-if TYPE_CHECKING:
-    from kuberay.api.problems import Problem
 
 API_VERSION = "config.ray.io/v1alpha1"
 KIND = "Configuration"
@@ -87,29 +84,12 @@ def read(text: str) -> tuple[Configuration, list[str]]:
         *annotation_problems(made.default_pod_annotations, "defaultPodAnnotations"),
     ]
     for name in sorted(_PARTS_OF_PODS.keys() & known.keys()):
-        wrong, strange = _judged(known[name], name)
-        problems += wrong
-        unknown += [problem.path for problem in strange]
+        schema = {"type": "array", "items": kubernetes.embedded(_PARTS_OF_PODS[name])}
+        for problem in structural.problems(structural.defaulted(known[name], schema), schema, path=name):
+            if isinstance(problem, structural.UnknownField):
+                unknown.append(problem.path)  # a cluster may be newer than the types we know
+            else:
+                problems.append(problem)
     if problems:
         raise ConfigurationError("; ".join(sorted(map(str, problems))))
     return made, unknown
-
-
-def _judged(parts: list[dict[str, Any]], name: str) -> tuple[list[Problem], list[Problem]]:
-    """What is wrong with parts of Pods, and what is only unknown: a cluster may be newer than the types we know."""
-    schema = {"type": "array", "items": kubernetes.embedded(_PARTS_OF_PODS[name])}
-    complete = structural.defaulted(parts, schema)
-    found = structural.problems(complete, schema, path=name)
-    wrong = structural.problems(complete, _open(schema), path=name)
-    return wrong, [problem for problem in found if problem not in wrong]
-
-
-def _open(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema without a word against fields that it does not know."""
-    opened = {**schema, "x-kubernetes-preserve-unknown-fields": True}
-    for key in ("items", "additionalProperties"):
-        if key in schema:
-            opened[key] = _open(schema[key])
-    if "properties" in schema:
-        opened["properties"] = {name: _open(each) for name, each in schema["properties"].items()}
-    return opened
