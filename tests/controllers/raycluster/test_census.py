@@ -76,7 +76,7 @@ def test_it_knows_what_a_look_at_every_pod_would_tell(history: list[tuple[bool, 
     for version, (stays, each) in enumerate(history, 2):
         (store.applied if stays else store.removed)(versioned(each, version))
     own = [each for each in store if each.metadata.controller is not None and each.metadata.controller.uid == "u-1"]
-    assert content(census.of("u-1")) == content(flock(own))
+    assert content(census.of("default", "u-1")) == content(flock(own))
     strangers = {each.name for each in store} - {each.name for each in own}
     assert {each.name for each in census.strangers("default", "rc", "u-1")} == strangers
 
@@ -87,7 +87,7 @@ def test_it_forgets_what_is_gone(found: list[Pod]) -> None:
     store.replaced([versioned(each, 2) for each in found], "2")
     census = Census(store)
     store.replaced([], "3")
-    assert census.of("u-1") == Flock()
+    assert census.of("default", "u-1") == Flock()
     assert census.strangers("default", "rc", "u-1") == ()
     assert not census._by_owner
     assert not census._by_label

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pytest
 
-from kuberay.api.core import Metadata, Owner, Pod, Service
+from kuberay.api.core import Job, Metadata, Owner, Pod, Service
 from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.observe import (
     BY_CLUSTER,
@@ -24,16 +24,25 @@ from tests.controllers.raycluster.situations import OWNER, cluster, head, pod
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+Thing = TypeVar("Thing", Pod, Job)
+
 LABELS = {"ray.io/cluster": "rc", "ray.io/node-type": "head", "ray.io/identifier": "rc-head"}
 
 
-def look(*pods: Pod, services: Sequence[Service] = ()) -> Seen:
+def look(*pods: Pod, services: Sequence[Service] = (), jobs: Sequence[Job] = ()) -> Seen:
     indexes: Any = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
     pod_store: Store[Pod] = Store(indexes)
     service_store: Store[Service] = Store(indexes)
+    job_store: Store[Job] = Store({BY_OWNER: owner_index})
     pod_store.replaced(pods, "1")
     service_store.replaced(services, "1")
-    return observe(cluster(), Census(pod_store), service_store, failures={}, reported=frozenset())
+    job_store.replaced(jobs, "1")
+    return observe(cluster(), Census(pod_store), service_store, jobs=job_store, failures={}, reported=frozenset())
+
+
+def elsewhere(found: Thing) -> Thing:
+    """The same in another namespace, with the same words about its owner."""
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, namespace="elsewhere"))
 
 
 def service(owner: Owner | None, labels: dict[str, str]) -> Service:
@@ -53,10 +62,23 @@ class TestPods:
         assert [each.name for each in seen.workers] == ["a"]
         assert [each.name for each in seen.strangers] == ["b", "c"]
 
+    def test_one_in_another_namespace_is_none_of_its_own_whatever_it_says(self) -> None:
+        """Owners are in the same namespace; somebody who may make Pods elsewhere must not stop a cluster here."""
+        seen = look(head(), elsewhere(head("evil")), elsewhere(pod("a")))
+        assert [each.name for each in seen.pods] == ["rc-head"]
+        assert [each.name for each in seen.heads] == ["rc-head"]
+        assert seen.strangers == ()
+
     def test_a_helper_of_the_cluster_is_no_stranger(self) -> None:
         helper = pod("cleanup", owner=None)
         helper.metadata.labels["ray.io/node-type"] = "redis-cleanup"
         assert look(helper).strangers == ()
+
+
+class TestCleanupJobs:
+    def test_they_belong_by_their_owner(self) -> None:
+        job = Job(metadata=Metadata(name="cleanup", namespace="default", owner_references=[OWNER]))
+        assert look(jobs=[job, elsewhere(job)]).cleanup_jobs == (job,)
 
 
 class TestWhatIsKept:

@@ -63,15 +63,15 @@ class Census:
     """Follows a store of Pods, and knows at any time how those of each cluster are doing."""
 
     def __init__(self, pods: Store[Pod]) -> None:
-        self._by_owner: dict[str, _Flock] = {}
+        self._by_owner: dict[tuple[str, str], _Flock] = {}
         self._by_label: dict[tuple[str, str], dict[str, dict[str, Pod]]] = {}
         for pod in pods:
             self._changed(None, pod)
         pods.on_change(self._changed)
 
-    def of(self, owner_uid: str) -> Flock:
-        """The Pods that belong to a cluster."""
-        found = self._by_owner.get(owner_uid)
+    def of(self, namespace: str, owner_uid: str) -> Flock:
+        """The Pods that belong to a cluster. One in another namespace cannot, whatever it says of its owner."""
+        found = self._by_owner.get((namespace, owner_uid))
         return found.snapshot() if found is not None else Flock()
 
     def strangers(self, namespace: str, cluster: str, owner_uid: str) -> tuple[Pod, ...]:
@@ -88,17 +88,17 @@ class Census:
     def _add(self, pod: Pod) -> None:
         owner = _owner(pod)
         if owner:
-            self._by_owner.setdefault(owner, _Flock()).add(pod)
+            self._by_owner.setdefault((pod.metadata.namespace, owner), _Flock()).add(pod)
         if _node_type(pod) in (names.HEAD, names.WORKER):
             self._by_label.setdefault(_label(pod), {}).setdefault(owner, {})[pod.name] = pod
 
     def _remove(self, pod: Pod) -> None:
         owner = _owner(pod)
-        known = self._by_owner.get(owner)
+        known = self._by_owner.get((pod.metadata.namespace, owner))
         if known is not None:
             known.remove(pod)
             if not known.pods:
-                del self._by_owner[owner]
+                del self._by_owner[pod.metadata.namespace, owner]
         owners = self._by_label.get(_label(pod), {})
         labelled = owners.get(owner)
         if labelled is not None:

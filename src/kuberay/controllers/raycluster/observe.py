@@ -102,9 +102,14 @@ def may_be_a_clusters(obj: Service | Ingress | PartialObject) -> bool:
 
 
 def owner_index(obj: Pod | Service | Job) -> tuple[str, ...]:
-    """Index of a store: by the uid of the controlling owner."""
+    """Index of a store: by namespace and uid of the controlling owner, which is in the same namespace."""
     owner = obj.metadata.controller
-    return (owner.uid,) if owner is not None else ()
+    return (f"{obj.metadata.namespace}/{owner.uid}",) if owner is not None else ()
+
+
+def owner_value(cluster: RayCluster) -> str:
+    """The value under which `owner_index` files what belongs to a cluster."""
+    return f"{cluster.namespace}/{cluster.metadata.uid}"
 
 
 def cluster_index(obj: Pod | Service) -> tuple[str, ...]:
@@ -141,7 +146,7 @@ def observe(
     uid = cluster.metadata.uid or ""
     stores = stores or {}
     blueprint = drawn if drawn is not None else Blueprint(cluster)
-    counted = pods.of(uid)
+    counted = pods.of(cluster.namespace, uid)
     service = services.get(cluster.namespace, names.head_service(cluster))
     claim = claim_name(cluster)
     return Seen(
@@ -152,7 +157,7 @@ def observe(
         strangers=pods.strangers(cluster.namespace, cluster.name, uid),
         head_service=service if service is not None and _is_head_service(service, cluster) else None,
         claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,
-        cleanup_jobs=tuple(jobs.by(BY_OWNER, uid)) if jobs is not None else (),
+        cleanup_jobs=tuple(jobs.by(BY_OWNER, owner_value(cluster))) if jobs is not None else (),
         children=_children(cluster.namespace, blueprint, {**stores, SERVICES: services}) | _headless(cluster, services),
         unknown=frozenset(each for each in WAYS_IN if each in stores and not stores[each].is_synced),
         stand_ins=stand_ins,
@@ -176,14 +181,14 @@ def _children(
 
 def _headless(cluster: RayCluster, services: Store[Service]) -> dict[tuple[Resource, str], Service]:
     """The Service of workers' hosts, under whatever name: that has changed over time, its label has not."""
-    for service in services.by(BY_OWNER, cluster.metadata.uid or ""):
+    for service in services.by(BY_OWNER, owner_value(cluster)):
         if labels.HEADLESS_SERVICE in service.metadata.labels:
             return {(SERVICES, names.headless_service(cluster)): service}
     return {}
 
 
 def _is_head_service(service: Service, cluster: RayCluster) -> bool:
-    if owner_index(service) == (cluster.metadata.uid,):
+    if owner_index(service) == (owner_value(cluster),):
         return True
     wanted = labels.head_service_labels(cluster)
     own = service.metadata.labels
