@@ -127,12 +127,6 @@ def _groups() -> list[Invalid]:
         Invalid("", "no host", f"{WORKER}.numOfHosts", worker(numOfHosts=0)),
         Invalid(
             "",
-            "no port",
-            f"{HEAD}.rayStartParams.dashboard-port",
-            head(rayStartParams={"dashboard-port": "9" * 5000}),
-        ),
-        Invalid(
-            "",
             "more than can be counted",
             f"{WORKER}.rayStartParams.resources",
             worker(rayStartParams={"resources": f'{{"a": {"9" * 400}}}'}),

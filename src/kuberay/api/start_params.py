@@ -10,7 +10,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from kuberay.api.problems import Problem, child, shown
+from kuberay.api.problems import Problem, child, shown, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,10 +34,10 @@ def custom_resources(text: str) -> dict[str, float] | None:
 
 
 def start_param_problems(params: Mapping[str, str], path: str) -> Iterator[Problem]:
-    """Ports that no machine has, and resources that cannot be counted."""
+    """Resources that cannot be counted; and ports that no machine has, which KubeRay lets Ray refuse."""
     for name, text in params.items():
         if (name == "port" or name.endswith("-port")) and _is_beyond_ports(text):
-            yield Problem(child(path, name), f"must be at most {_LARGEST_PORT}, got {shown(text)}")
+            yield warning(child(path, name), f"is beyond the largest port, {_LARGEST_PORT}: {shown(text)}")
     if "resources" in params and (wrong := _uncountable(params["resources"])):
         yield Problem(child(path, "resources"), wrong)
 

@@ -117,16 +117,18 @@ class TestGroups:
 
     @pytest.mark.parametrize("name", ["port", "dashboard-port", "dashboard-agent-listen-port", "metrics-export-port"])
     @pytest.mark.parametrize("port", ["65536", "9" * 5000], ids=["one too many", "long"])
-    def test_a_port_that_no_machine_has_is_refused(self, name: str, port: str) -> None:
+    def test_a_port_that_no_machine_has_is_a_warning(self, name: str, port: str) -> None:
         params: dict[str, Any] = {"rayStartParams": {name: port}}
-        assert list(problems(manifest(group(**params), head=params))) == [
+        document = manifest(group(**params), head=params)
+        assert problems(document) == {}
+        assert list(warnings(document)) == [
             f"spec.headGroupSpec.rayStartParams.{name}",
             f"spec.workerGroupSpecs[0].rayStartParams.{name}",
         ]
 
     @pytest.mark.parametrize("port", ["0", "65535", "008265", "$PORT", "²", ""])
     def test_what_the_shell_may_make_a_port_of_is_left_to_it(self, port: str) -> None:
-        assert problems(manifest(head={"rayStartParams": {"port": port}})) == {}
+        assert warnings(manifest(head={"rayStartParams": {"port": port}})) == {}
 
     @pytest.mark.parametrize(
         "text",
