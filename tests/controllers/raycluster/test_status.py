@@ -189,6 +189,14 @@ class TestHeadPodReady:
             containers=[ContainerStatus(name="c", state=waiting)],
         ) == ("False", "ContainersNotReady", "c: m")
 
+    @pytest.mark.parametrize("reason", ["node-lost", "two words", "x" * 1025])
+    def test_nor_is_one_of_the_pod_itself(self, reason: str) -> None:
+        """A status with such a reason would be refused, and with it everything else that it tells."""
+        lost = PodCondition(type="Ready", status="False", reason=reason, message="m")
+        assert self.ready(lost) == ("False", "Unknown", "m")
+        running = PodCondition(type="Ready", status="True", reason=reason)
+        assert self.ready(running) == ("True", "HeadPodRunningAndReady", "")
+
     def test_a_leaving_head_is_waited_for(self) -> None:
         found = of(seen(workers(0), head(leaving=True)))
         assert condition(found, "HeadPodReady") == (

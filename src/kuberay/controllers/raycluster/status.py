@@ -54,7 +54,8 @@ _STEPS = frozenset((REDIS_CLEANUP, SUSPENDED, SUSPENDING))
 """What is remembered in conditions to go on from, even by an operator that was started only then."""
 _MOST_PATHS = 20
 _NUMBERS = re.compile(r"\d+")
-_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
+"""A reason of a condition that the API takes. Those of Pods are anybody's words."""
 
 
 class Blocked(msgspec.Struct, frozen=True):
@@ -270,8 +271,9 @@ def _set_head_pod_ready(conditions: Conditions, seen: Seen) -> None:
         conditions.set(HEAD_POD_READY, False, "Unknown")
         return
     is_ready = ready.status == "True"
-    reason = ready.reason or ("HeadPodRunningAndReady" if is_ready else "Unknown")
-    message = ready.message
+    reason, message = ready.reason, ready.message
+    if not _REASON.fullmatch(reason):
+        reason = "HeadPodRunningAndReady" if is_ready else "Unknown"
     if reason == "ContainersNotReady":
         reason, message = _container_trouble(live[0], reason, message)
     known = find_condition(seen.cluster.status.conditions, HEAD_POD_READY)
