@@ -35,6 +35,7 @@ TAKES = {
     "exec_plugin": {"asyncio.create_task"},  # a program that is being started is waited for, to be stopped
     "leadership": {"threading.Thread", "threading.Event", "asyncio.to_thread"},  # a thread is what it is for
     "metrics": {"asyncio.to_thread"},  # text is made off the loop
+    "probes": {"asyncio.create_task"},  # conversations, cancelled and waited for at the end
     "webhook": {"asyncio.create_task"},  # and cancelled and waited for by who made it
 }
 """What modules take from the world, and why; everything else comes in as an argument."""
