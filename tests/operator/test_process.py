@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kuberay.kube.resources import LEASES, NAMESPACES, Resource
+from kuberay.kube.resources import EVENTS, LEASES, NAMESPACES, Resource
 from kuberay.operator import rights
 from kuberay.operator.install import Installation, objects
 from tests.build.clusters import group, template
@@ -131,6 +131,30 @@ async def test_who_works_in_few_namespaces_has_the_rights_that_are_printed_and_n
         allowed = {call for call in asked if await may(call)}
         await own.close()
         assert allowed == {call for call in asked if call.is_among(bound(made))}
+
+
+async def test_a_namespace_that_is_deleted_with_the_rights_in_it_goes_and_what_it_leaves_is_told(
+    kubernetes: ControlPlane, client: Client, namespace: str, tmp_path: Path
+) -> None:
+    async with living(client) as world:
+        installation = Installation(image="kuberay", namespace=namespace, watch_namespaces=(world.namespace,))
+        await install(client, objects(installation))
+        kubeconfig = await account(kubernetes, client, namespace, tmp_path)
+        async with process(kubeconfig, f"--watch-namespace={world.namespace}"):
+            await world.apply(groups=[], gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+            await world.ready(0)
+            await client.delete(NAMESPACES, world.namespace)
+
+            async def is_told() -> bool:
+                events = (await client.list(EVENTS, namespace="default")).items
+                return any(f"{world.namespace}/rc: Redis is not cleaned up" in each["note"] for each in events)
+
+            async def is_gone() -> bool:
+                there = (await client.list(NAMESPACES)).items
+                return world.namespace not in {each["metadata"]["name"] for each in there}
+
+            await world.becomes(is_told)
+            await world.becomes(is_gone)
 
 
 class TestSeveral:

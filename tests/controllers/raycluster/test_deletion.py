@@ -13,7 +13,7 @@ from kuberay.api.gates import FeatureGates, Gate
 from kuberay.controllers.failures import Failure
 from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.plan import Create, EmitEvent, Patch, Plan
-from kuberay.controllers.raycluster.deletion import FINALIZER, JOB_SCOPE
+from kuberay.controllers.raycluster.deletion import FINALIZER, FINALIZER_SCOPE, JOB_SCOPE
 from kuberay.controllers.raycluster.status import timestamp
 from kuberay.kube.resources import JOBS, PODS
 from tests.build.clusters import template
@@ -218,16 +218,16 @@ class TestTheDeadline:
 
 
 class TestRefusals:
-    def refused(self, retry_in: float) -> dict[str, Failure]:
+    def refused(self, retry_in: float, scope: str = JOB_SCOPE) -> dict[str, Failure]:
         failure = Failure(
-            scope=JOB_SCOPE,
+            scope=scope,
             reason="FailedCreateRedisCleanupJob",
             message="exceeded quota",
             generation=1,
             attempts=1,
             retry_at=NOW + retry_in,
         )
-        return {JOB_SCOPE: failure}
+        return {scope: failure}
 
     def test_a_job_that_was_refused_waits(self) -> None:
         found = plan(seen(dying(begun=1), failures=self.refused(1)))
@@ -241,6 +241,25 @@ class TestRefusals:
     def test_but_not_for_ever(self) -> None:
         assert finalizers(plan(seen(dying(begun=300), failures=self.refused(1)))) == RELEASED
 
+    @pytest.mark.parametrize(
+        ("rc", "facts"),
+        [
+            (dying(options={"backend": "rocksdb"}), {}),
+            (dying(options=None), {}),
+            (dying(), {"is_namespace_closing": True}),
+            (dying(begun=1), {"cleanup_jobs": (job("Complete"),)}),
+            (dying(begun=1), {"cleanup_jobs": (job("Failed"),)}),
+            (dying(begun=300), {}),
+        ],
+    )
+    def test_a_finalizer_that_cannot_be_removed_is_not_tried_without_a_pause(
+        self, rc: RayCluster, facts: dict[str, Any]
+    ) -> None:
+        found = plan(seen(rc, failures=self.refused(1, FINALIZER_SCOPE), **facts))
+        assert (found.actions, found.events, found.look_again) == ([], (), 1)
+        assert found.held == {FINALIZER_SCOPE}
+        assert finalizers(plan(seen(rc, failures=self.refused(-1, FINALIZER_SCOPE), **facts))) == RELEASED
+
 
 class TestNothingCanBeCleaned:
     def test_in_a_namespace_that_is_being_deleted(self) -> None:
@@ -249,6 +268,14 @@ class TestNothingCanBeCleaned:
         assert warning(found).reason == "SkippedRedisCleanup"
         assert "storage namespace u-1" in warning(found).note
         assert warning(found).is_about_namespace
+
+    def test_nor_before_its_own_turn_has_come_there(self) -> None:
+        """With the namespace go the operator's rights in it, and those may be gone when the cluster's turn has come."""
+        rc = redis_cluster(metadata={"finalizers": [*RELEASED, FINALIZER]})
+        found = plan(seen(rc, head(), is_namespace_closing=True))
+        assert finalizers(found) == RELEASED
+        assert warning(found).is_about_namespace
+        assert plan(seen(cluster(), is_namespace_closing=True)) == Plan()
 
     def test_when_fault_tolerance_was_switched_off_meanwhile(self) -> None:
         found = plan(seen(dying(options=None)))

@@ -54,10 +54,9 @@ def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -
     cluster = seen.cluster
     if not _is_ours(seen):
         return Plan()
-    if cluster.metadata.deletion_timestamp is not None:
+    if cluster.metadata.deletion_timestamp is not None or seen.is_namespace_closing:
+        # With a namespace everything in it goes, the rights to let a cluster go among it: that is not put off.
         return deletion.deletion(seen, options, now)
-    if seen.is_namespace_closing:
-        return Plan()  # everything in it goes, and nothing can be made
     blocked = _blocked(seen, options)
     draft = _Draft(seen, options, now, entropy)
     if blocked is None:

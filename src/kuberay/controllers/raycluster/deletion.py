@@ -58,15 +58,18 @@ def add_finalizer(cluster: RayCluster) -> Patch:
 
 
 def deletion(seen: Seen, options: ControllerOptions, now: float) -> Plan:
-    """The plan for a cluster whose deletion was asked for. Without the finalizer nothing: what it owns follows it."""
+    """The plan for a cluster that goes, by itself or with its namespace.
+
+    Without the finalizer nothing: what it owns follows it.
+    """
     cluster = seen.cluster
     if FINALIZER not in cluster.metadata.finalizers:
         return Plan()
     if is_embedded(cluster):
-        return _release(cluster, "its state is on a volume and not in Redis")
+        return _release(seen, now, "its state is on a volume and not in Redis")
     obstacle = _obstacle(seen, options)
     if obstacle is not None:
-        return _release(cluster, obstacle, _skipped(seen, obstacle))
+        return _release(seen, now, obstacle, _skipped(seen, obstacle))
     live = sorted((pod for pod in seen.pods if not pod.is_leaving), key=lambda pod: pod not in seen.heads)
     deletes = tuple(
         Delete(
@@ -109,16 +112,17 @@ def _clean(seen: Seen, options: ControllerOptions, deletes: tuple[Delete, ...], 
     cluster = seen.cluster
     job = next(iter(seen.cleanup_jobs), None)
     if job is not None and job.end is not None:
-        return _ended(cluster, job)
+        return _ended(seen, job, now)
     body = seen.blueprint.cleanup_job(options.build) if job is None else None
     if job is None and body is None:
         obstacle = "; ".join(("no Job can be made from the head's template", *_first_problem(seen)))
-        return _release(cluster, obstacle, _skipped(seen, obstacle))
+        return _release(seen, now, obstacle, _skipped(seen, obstacle))
     begun = _begun(cluster, options)
     timeout = _timeout(cluster)
     if begun is not None and now >= begun + timeout:
         elapsed = f"Redis cleanup did not end within {timeout} seconds"
-        return _release(cluster, elapsed, _warning(cluster, "ForceDeletedStuckCluster", f"{elapsed}; {_left(cluster)}"))
+        late = _warning(cluster, "ForceDeletedStuckCluster", f"{elapsed}; {_left(cluster)}")
+        return _release(seen, now, elapsed, late)
     failure = seen.failures.get(JOB_SCOPE)
     if job is None and failure is not None:
         told = _told(seen, options, True, failure.reason, failure.message, now)
@@ -150,7 +154,7 @@ def _create(cluster: RayCluster, job: bytes) -> Create:
 
 
 def _held(seen: Seen, plan: Plan, scope: str, now: float) -> Plan:
-    """The plan without what was refused a moment ago."""
+    """The plan without what was refused a moment ago, and without the events that were told then."""
     failure = seen.failures.get(scope)
     if failure is None or not failure.holds(seen.cluster.metadata.generation or 0, now):
         return plan
@@ -159,21 +163,23 @@ def _held(seen: Seen, plan: Plan, scope: str, now: float) -> Plan:
     )
     wait = failure.retry_at - now
     look_again = wait if plan.look_again is None else min(wait, plan.look_again)
-    return replace(plan, stages=stages, held=frozenset({scope}), look_again=look_again)
+    return replace(plan, stages=stages, events=(), held=frozenset({scope}), look_again=look_again)
 
 
-def _ended(cluster: RayCluster, job: Job) -> Plan:
+def _ended(seen: Seen, job: Job, now: float) -> Plan:
     end = job.end
     if end is None or end.type == "Complete":
-        return _release(cluster, f"Job {job.name} has removed its state from Redis")
+        return _release(seen, now, f"Job {job.name} has removed its state from Redis")
     why = f"Job {job.name} has failed" + (f" ({end.reason}: {end.message})" if end.reason else "")
-    return _release(cluster, why, _warning(cluster, "RedisCleanupFailed", f"{why}; {_left(cluster)}"))
+    failed = _warning(seen.cluster, "RedisCleanupFailed", f"{why}; {_left(seen.cluster)}")
+    return _release(seen, now, why, failed)
 
 
-def _release(cluster: RayCluster, why: str, *events: EmitEvent) -> Plan:
+def _release(seen: Seen, now: float, why: str, *events: EmitEvent) -> Plan:
     """Let the cluster go."""
-    kept = [each for each in cluster.metadata.finalizers if each != FINALIZER]
-    return Plan(stages=((_finalizers(cluster, kept, why),),), events=events)
+    kept = [each for each in seen.cluster.metadata.finalizers if each != FINALIZER]
+    plan = Plan(stages=((_finalizers(seen.cluster, kept, why),),), events=events)
+    return _held(seen, plan, FINALIZER_SCOPE, now)
 
 
 def _finalizers(cluster: RayCluster, finalizers: list[str], why: str) -> Patch:
