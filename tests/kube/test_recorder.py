@@ -206,17 +206,17 @@ class TestTrouble:
         await scene.deliver()
         assert (len(scene.sent), scene.recorder.dropped) == (1, 1)
 
-    @pytest.mark.parametrize(("type", "level"), [("Warning", "warning"), ("Normal", "debug")])
-    def test_a_warning_that_is_refused_is_in_the_log(self, type: Literal["Normal", "Warning"], level: str) -> None:
+    @pytest.mark.parametrize("type", ["Warning", "Normal"])
+    def test_a_warning_that_is_refused_is_in_the_log(self, type: Literal["Normal", "Warning"]) -> None:
         @virtual_time
         async def scenario() -> None:
             scene = Scene(refused(403, "Forbidden", "no"))
             with capture_logs() as logs:
                 scene.recorder.event(POD, type, "Skipped", "Cleanup", "something is left in Redis")
                 await scene.deliver()
-            (line,) = logs
-            assert (line["event"], line["log_level"]) == ("an event was not taken", level)
-            assert (line["note"], line["error"]) == ("something is left in Redis", "no")
+            told = [(line["event"], line["note"], line["error"]) for line in logs if line["log_level"] == "warning"]
+            line = ("an event was not taken", "something is left in Redis", "no")
+            assert told == ([line] if type == "Warning" else [])
 
         scenario()
 
