@@ -55,7 +55,7 @@ ACCEPTED = (
     Accepted(
         _HEAD + r"metadata\.generateName",
         "a head has a fixed name, so that two cannot exist",
-        "`<cluster>-head`, unless",
+        "`<cluster>-head`, never shortened, unless",
     ),
     Accepted(
         _HEAD + r"metadata\.annotations\.ray\.io/upgrade-strategy-recreate-hash", "opaque", "Hashes in annotations"
