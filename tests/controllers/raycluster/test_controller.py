@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
@@ -10,9 +12,12 @@ import pytest
 
 from kuberay.api.core import Pod, Service
 from kuberay.api.v1 import RayCluster
+from kuberay.build import labels
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.raycluster.controller import RayClusterController
+from kuberay.controllers.raycluster.health import created_at
+from kuberay.controllers.raycluster.scaling import label_number
 from kuberay.kube.errors import Forbidden, TransportError
 from kuberay.kube.identity import Key
 from kuberay.kube.recorder import Recorder
@@ -22,9 +27,10 @@ from tests.controllers.embedded import embedded
 from tests.operator.world import World, living, operating
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from kuberay.kube.client import Client
+    from kuberay.kube.controller import Result
     from kuberay.kube.transport import Request
     from tests.controllers.embedded import Meddler
 
@@ -153,37 +159,107 @@ class TestLostAnswers:
             assert len(made) == 6
 
 
+def replica_index(pod: Pod) -> int:
+    return label_number(pod, labels.REPLICA_INDEX)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A controller whose Pods are older than its clusters."""
+
+    world: World
+    controller: RayClusterController
+    gone: Pod
+    since: str
+    left: set[str]
+
+    def tell(self) -> None:
+        """The news that one is gone."""
+        self.controller.pods.removed(self.gone, self.since)
+
+    async def look(self) -> Result | None:
+        return await self.controller.reconcile(Key(self.world.namespace, "rc"))
+
+    async def alive(self) -> set[str]:
+        return {pod.name for pod in await self.world.pods("worker") if not pod.is_leaving}
+
+    @staticmethod
+    def once(path: str, happens: Callable[[], None]) -> Callable[[Request], None]:
+        """Let something happen while the first request for a path is under way."""
+        left = [happens]
+
+        def meddle(request: Request) -> None:
+            if left and request.path.endswith(path):
+                left.pop()()
+
+        return meddle
+
+
 class TestFence:
     """A smaller number of replicas is known before the news that Pods are already gone."""
 
-    async def test_no_healthy_pod_is_chosen_on_old_knowledge(self, server: tuple[Client, Meddler]) -> None:
+    @asynccontextmanager
+    async def behind(self, server: tuple[Client, Meddler]) -> AsyncIterator[Behind]:
+        """A controller that knows that two of three workers shall be left, and not that one is gone already.
+
+        The Secret of the cluster is the user's own: it is looked at before anything is done.
+        """
         client, _ = server
         async with living(client) as world:
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "rc"}}
+            await client.create(SECRETS, secret, namespace=world.namespace)
             async with operating(client, world.namespace):
-                await world.apply(groups=[group(replicas=3)])
+                await world.apply(groups=[group(replicas=3)], authOptions={"mode": "token"})
                 await world.ready(3)
             controller = RayClusterController(client, Recorder(client, "test"), ControllerOptions())
-            key = Key(world.namespace, "rc")
             await fill(controller, client)
-            gone, *left = await world.pods("worker")
-            await world.delete(PODS, gone.name)
+            await controller.reconcile(Key(world.namespace, "rc"))
+            # The oldest has most to lose: somebody who does not know better chooses another.
+            gone, *left = sorted(await world.pods("worker"), key=lambda pod: (created_at(pod), replica_index(pod)))
+            await client.delete(PODS, gone.name, namespace=world.namespace, grace_period_seconds=0)
+            since = (await client.list(PODS, namespace=world.namespace)).resource_version
             await world.scale(2)
             controller.clusters.applied(await world.cluster())
+            yield Behind(world, controller, gone, since, {pod.name for pod in left})
 
-            result = await controller.reconcile(key)
+    async def test_no_healthy_pod_is_chosen_on_old_knowledge(self, server: tuple[Client, Meddler]) -> None:
+        client, _ = server
+        async with self.behind(server) as scene:
+            result = await scene.look()
             assert result is not None
             assert result.requeue_after is not None
             assert result.requeue_after <= 0.5
+            assert await scene.alive() == scene.left
 
-            async def has_left() -> bool:
-                return gone.name not in [pod.name for pod in await world.pods("worker")]
+            await fill(scene.controller, client)
+            await scene.look()
+            assert await scene.alive() == scene.left
 
-            await world.becomes(has_left)
-            assert [pod.name for pod in await world.pods("worker")] == [pod.name for pod in left]
+    async def test_news_that_come_while_the_server_is_asked_do_not_speak_for_an_older_plan(
+        self, server: tuple[Client, Meddler]
+    ) -> None:
+        _, meddler = server
+        async with self.behind(server) as scene:
+            meddler.after = scene.once("/pods", scene.tell)
+            await scene.look()
+            assert scene.gone.name not in [pod.name for pod in scene.controller.pods]
+            assert await scene.alive() == scene.left
 
-            await fill(controller, client)
-            await controller.reconcile(key)
-            assert [pod.name for pod in await world.pods("worker")] == [pod.name for pod in left]
+    async def test_nor_do_those_that_come_while_something_else_is_looked_at(
+        self, server: tuple[Client, Meddler]
+    ) -> None:
+        _, meddler = server
+        async with self.behind(server) as scene:
+            version = (await scene.world.cluster()).metadata.resource_version or ""
+
+            def tell() -> None:
+                scene.tell()
+                scene.controller.pods.passed(version)
+
+            meddler.after = scene.once("/secrets/rc", tell)
+            await scene.look()
+            assert scene.controller.pods.has_passed(version)
+            assert await scene.alive() == scene.left
 
     async def test_one_look_at_the_server_is_enough_when_nothing_is_missing(
         self, server: tuple[Client, Meddler]

@@ -10,10 +10,8 @@ import pytest
 from kuberay.api.core import Job, Metadata, Owner, Pod, Service
 from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.observe import (
-    BY_CLUSTER,
     BY_OWNER,
     Seen,
-    cluster_index,
     may_be_a_clusters,
     observe,
     owner_index,
@@ -30,7 +28,7 @@ LABELS = {"ray.io/cluster": "rc", "ray.io/node-type": "head", "ray.io/identifier
 
 
 def look(*pods: Pod, services: Sequence[Service] = (), jobs: Sequence[Job] = ()) -> Seen:
-    indexes: Any = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
+    indexes: Any = {BY_OWNER: owner_index}
     pod_store: Store[Pod] = Store(indexes)
     service_store: Store[Service] = Store(indexes)
     job_store: Store[Job] = Store({BY_OWNER: owner_index})

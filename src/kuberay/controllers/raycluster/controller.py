@@ -31,18 +31,15 @@ from kuberay.controllers.raycluster.children import WAYS_IN
 from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.lookups import Lookups
 from kuberay.controllers.raycluster.observe import (
-    BY_CLUSTER,
     BY_OWNER,
     Seen,
-    cluster_index,
-    cluster_value,
     may_be_a_clusters,
     observe,
     owner_index,
 )
 from kuberay.controllers.running import RayController
 from kuberay.kube.controller import Result, itself, owner
-from kuberay.kube.identity import Key, identity
+from kuberay.kube.identity import Key, identity, version_order
 from kuberay.kube.informer import Informer
 from kuberay.kube.predicates import annotations_changed, any_of, deletion_asked, generation_changed, labels_changed
 from kuberay.kube.recorder import Regarding
@@ -145,10 +142,9 @@ class RayClusterController(RayController):
         self._memory: dict[Key, _Memory] = {}
         self.history = History()
         self.clusters: Store[RayCluster] = Store()
-        indexes = {BY_OWNER: owner_index, BY_CLUSTER: cluster_index}
-        self.pods: Store[Pod] = Store({BY_CLUSTER: cluster_index})
+        self.pods: Store[Pod] = Store()
         self._census = Census(self.pods)
-        self.services: Store[Service] = Store(indexes)
+        self.services: Store[Service] = Store({BY_OWNER: owner_index})
         self.jobs: Store[Job] = Store({BY_OWNER: owner_index})
         self.claims: Store[PersistentVolumeClaim] = Store()
         self.children: dict[Resource, Store[Any]] = {
@@ -220,6 +216,7 @@ class RayClusterController(RayController):
         memory = self._memory.get(key)
         if memory is None or memory.uid != uid:
             memory = self._memory[key] = _Memory(uid)
+        shown = self.pods.resource_version
         seen = observe(
             cluster,
             self._census,
@@ -238,7 +235,7 @@ class RayClusterController(RayController):
         if await memory.lookups.refresh(self._client, key.namespace, plan, self._now()):
             seen = replace(seen, stand_ins=memory.lookups.stand_ins, nodes=memory.lookups.nodes)
             plan = self._decide(seen)
-        stages, is_held_back = await self._fenced(seen, plan, memory)
+        stages, is_held_back = await self._fenced(seen, shown, plan, memory)
         outcome = await self._actor.run(stages, uid)
         is_settled = self._remember(cluster, plan, outcome, memory)
         self.history.note(key, outcome, self._now())
@@ -276,15 +273,20 @@ class RayClusterController(RayController):
             self._emit(seen.cluster, [EmitEvent(type="Warning", reason="InternalError", action="Reconcile", note=note)])
             raise
 
-    async def _fenced(self, seen: Seen, plan: Plan, memory: _Memory) -> tuple[Sequence[Sequence[Action]], bool]:
+    async def _fenced(
+        self, seen: Seen, shown: str, plan: Plan, memory: _Memory
+    ) -> tuple[Sequence[Sequence[Action]], bool]:
         """The stages that may be carried out, and whether something was left out for want of fresh knowledge.
 
         The cache of clusters can be newer than that of Pods: then a smaller number of replicas is known, and Pods that
         are already gone are not, and a healthy one too many would be chosen to go.
+
+        :param shown: the version up to which Pods were known when they were looked at. What has been shown since then
+            is no part of the plan, and cannot speak for it.
         """
         if not any(isinstance(action, Delete) and action.is_fenced for action in plan.actions):
             return plan.stages, False
-        if await self._knows_its_pods(seen.cluster, memory):
+        if await self._knew_its_pods(seen, shown, memory):
             return plan.stages, False
         kept = [
             [action for action in stage if not (isinstance(action, Delete) and action.is_fenced)]
@@ -292,16 +294,16 @@ class RayClusterController(RayController):
         ]
         return [stage for stage in kept if stage], True
 
-    async def _knows_its_pods(self, cluster: RayCluster, memory: _Memory) -> bool:
-        """Whether the cache of Pods is at least as new as the cluster: by its watch, or by asking once."""
+    async def _knew_its_pods(self, seen: Seen, shown: str, memory: _Memory) -> bool:
+        """Whether what was seen of Pods is at least as new as the cluster: by their watch, or by asking once."""
+        cluster = seen.cluster
         version = cluster.metadata.resource_version or ""
-        if self.pods.has_passed(version) or memory.confirmed_at == version:
+        if version_order(shown) >= version_order(version) or memory.confirmed_at == version:
             return True
         page = await self._client.list(
             PODS, namespace=cluster.namespace, labels=f"{labels.CLUSTER}={cluster.name},{_OUR_PODS}", type=Pod
         )
-        cached = self.pods.by(BY_CLUSTER, cluster_value(cluster.namespace, cluster.name))
-        if _states(page.items) != _states(cached):
+        if _states(page.items, cluster) != _states(seen.pods, cluster):
             log.info("waiting for news of Pods before any is removed", version=version)
             return False
         memory.confirmed_at = version
@@ -345,7 +347,7 @@ def _by_label(pod: Pod) -> tuple[Key, ...]:
     return (Key(pod.metadata.namespace, name),) if name else ()
 
 
-def _states(pods: Iterable[Pod]) -> set[tuple[str, str]]:
-    """Which Pods there are, and in which state each."""
-    found = map(identity, pods)
-    return {(each.uid, each.resource_version) for each in found}
+def _states(pods: Iterable[Pod], cluster: RayCluster) -> set[tuple[str, str]]:
+    """Which Pods of a cluster there are, and in which state each."""
+    owned = ((pod.metadata.controller, identity(pod)) for pod in pods)
+    return {(pod.uid, pod.resource_version) for by, pod in owned if by is not None and by.uid == cluster.metadata.uid}

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kuberay.kube.store import Store
 
 BY_OWNER = "owner"
-BY_CLUSTER = "cluster"
 
 _OURS = frozenset({labels.CLUSTER, labels.HEADLESS_SERVICE, labels.SERVE})
 
@@ -112,14 +111,8 @@ def owner_value(cluster: RayCluster) -> str:
     return f"{cluster.namespace}/{cluster.metadata.uid}"
 
 
-def cluster_index(obj: Pod | Service) -> tuple[str, ...]:
-    """Index of a store: by namespace and name of the cluster whose label it carries."""
-    name = obj.metadata.labels.get(labels.CLUSTER)
-    return (cluster_value(obj.metadata.namespace, name),) if name else ()
-
-
 def cluster_value(namespace: str, name: str) -> str:
-    """The value under which `cluster_index` files a cluster's objects."""
+    """The value under which an index files what carries a cluster's label."""
     return f"{namespace}/{name}"
 
 
