@@ -60,21 +60,21 @@ def test_all_kinds_have_a_definition() -> None:
 
 
 @needs_upstream
-@pytest.mark.parametrize("kind", RAY_KINDS)
 class TestBesideUpstream:
     def upstream(self, kind: str) -> dict[str, Any]:
         body = (ROOT / "crds" / f"ray.io_{kind.lower()}s.yaml").read_text()
         loaded: dict[str, Any] = yaml.load(body, Loader=yaml.CSafeLoader)
         return loaded
 
+    @pytest.mark.parametrize("kind", RAY_KINDS)
     def test_every_path_is_the_same(self, kind: str) -> None:
         assert list(differences(crd(kind), self.upstream(kind))) == []
 
-    def test_the_comparison_would_notice(self, kind: str) -> None:
-        changed = self.upstream(kind)
+    def test_the_comparison_would_notice(self) -> None:
+        changed = self.upstream("RayCluster")
         del changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["suspend"]
         changed["spec"]["versions"][0]["additionalPrinterColumns"][0]["name"] = "other"
-        assert len(list(differences(crd(kind), changed))) == 2
+        assert len(list(differences(crd("RayCluster"), changed))) == 2
 
 
 @pytest.mark.parametrize("kind", RAY_KINDS)
