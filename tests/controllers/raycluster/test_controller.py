@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -15,20 +15,24 @@ from kuberay.api.v1 import RayCluster
 from kuberay.build import labels
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
+from kuberay.controllers.raycluster import controller as controllers
 from kuberay.controllers.raycluster.controller import RayClusterController
+from kuberay.controllers.raycluster.decide import decide
 from kuberay.controllers.raycluster.health import created_at
 from kuberay.controllers.raycluster.scaling import label_number
 from kuberay.kube.errors import Forbidden, TransportError
 from kuberay.kube.identity import Key
 from kuberay.kube.recorder import Recorder
 from kuberay.kube.resources import PODS, SECRETS, SERVICES
-from tests.build.clusters import group, template
+from tests.build.clusters import group
 from tests.controllers.embedded import embedded
 from tests.operator.world import World, living, operating
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from kuberay.controllers.plan import Plan
+    from kuberay.controllers.raycluster.observe import Seen
     from kuberay.kube.client import Client
     from kuberay.kube.controller import Result
     from kuberay.kube.transport import Request
@@ -123,17 +127,30 @@ class TestRefusals:
         assert await world.pods() == []
 
 
-class TestNonsense:
+class TestARuleThatFails:
     @pytest.mark.slow  # tracebacks with all that is in them are slow to print
-    async def test_a_template_that_no_rule_foresaw_is_told_and_troubles_nobody_else(
-        self, server: tuple[Client, Meddler]
+    async def test_is_told_troubles_nobody_else_and_is_forgotten_when_it_is_mended(
+        self, server: tuple[Client, Meddler], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        failing = {"nonsense"}
+
+        def fail(seen: Seen, *given: Any) -> Plan:
+            if seen.cluster.name in failing:
+                raise KeyError("the unforeseen")
+            return decide(seen, *given)
+
+        monkeypatch.setattr(controllers, "decide", fail)
         client, _ = server
         async with living(client) as world, operating(client, world.namespace):
-            await world.apply("nonsense", head={"template": template("ray-head", env="not a list")})
+            await world.apply("nonsense")
             assert "cannot make sense" in await world.has_event("InternalError")
+            blocked = await world.condition("Blocked", name="nonsense")
+            assert (blocked.reason, "KeyError" in blocked.message) == ("InternalError", True)
             await world.apply()
             await world.ready(1)
+            failing.clear()
+            await world.ready(1, "nonsense")
+            assert "Blocked" not in [each.type for each in (await world.cluster("nonsense")).status.conditions]
 
 
 class TestLostAnswers:

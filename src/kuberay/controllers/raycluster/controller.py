@@ -37,6 +37,7 @@ from kuberay.controllers.raycluster.observe import (
     observe,
     owner_index,
 )
+from kuberay.controllers.raycluster.status import at_a_loss
 from kuberay.controllers.running import RayController
 from kuberay.kube.controller import Result, itself, owner
 from kuberay.kube.identity import Key, identity, version_order
@@ -231,10 +232,10 @@ class RayClusterController(RayController):
             failures=memory.failures,
             reported=memory.reported,
         )
-        plan = self._decide(seen)
+        plan = await self._decide(seen)
         if await memory.lookups.refresh(self._client, key.namespace, plan, self._now()):
             seen = replace(seen, stand_ins=memory.lookups.stand_ins, nodes=memory.lookups.nodes)
-            plan = self._decide(seen)
+            plan = await self._decide(seen)
         stages, is_held_back = await self._fenced(seen, shown, plan, memory)
         outcome = await self._actor.run(stages, uid)
         is_settled = self._remember(cluster, plan, outcome, memory)
@@ -265,12 +266,16 @@ class RayClusterController(RayController):
         )
         return before.keys() > memory.failures.keys()
 
-    def _decide(self, seen: Seen) -> Plan:
+    async def _decide(self, seen: Seen) -> Plan:
+        """The plan. No rule is meant to fail, whatever users write; when one does, they shall see at least that."""
         try:
             return decide(seen, self._options, self._now(), self._random(TOKEN_BYTES))
         except Exception as error:
             note = f"The operator cannot make sense of this RayCluster ({type(error).__name__}: {error})"
             self._emit(seen.cluster, [EmitEvent(type="Warning", reason="InternalError", action="Reconcile", note=note)])
+            told = at_a_loss(seen.cluster, error, self._now()) if self._options.has_conditions else None
+            if told is not None:
+                await self._actor.patch_status(told)
             raise
 
     async def _fenced(

@@ -148,6 +148,17 @@ def status_patch(cluster: RayCluster, new: RayClusterStatus, now: float) -> Patc
     )
 
 
+def at_a_loss(cluster: RayCluster, error: Exception, now: float) -> PatchStatus | None:
+    """The write that tells of a cluster on which the operator itself has failed; `None` when it was told.
+
+    Nothing else is told with it: it may be just what cannot be worked out.
+    """
+    message = f"the operator failed on this RayCluster ({type(error).__name__}) and tries again; its log tells more"
+    conditions = Conditions(cluster.status.conditions, timestamp(now))
+    conditions.set(BLOCKED, True, "InternalError", message)
+    return status_patch(cluster, msgspec.structs.replace(cluster.status, conditions=conditions.list()), now)
+
+
 def _has_settled(new: RayClusterStatus) -> bool:
     """Whether all Pods that shall be there are ready: nothing more is to come that one write could tell of as well."""
     return (new.ready_worker_replicas or 0) >= (new.desired_worker_replicas or 0) and is_true(
