@@ -126,13 +126,17 @@ class TestDecisions:
         assert (patch.uid, patch.is_update) == ("uid-rc-head", True)
         assert list(patch.patch["spec"]) == ["ingress"]
 
-    def test_labels_that_are_lost_come_back(self) -> None:
+    def test_labels_that_are_lost_come_back_and_those_of_others_stay(self) -> None:
         rc = closed()
         head, workers = stored(rc)
         bare = msgspec.structs.replace(head, metadata=msgspec.structs.replace(head.metadata, labels={"x": "y"}))
         (patch,) = plan(rc, [bare, workers]).actions
         assert isinstance(patch, Patch)
-        assert patch.patch == {"metadata": {"labels": {**head.metadata.labels, "x": None}}}
+        assert patch.patch == {"metadata": {"labels": head.metadata.labels}}
+        more = msgspec.structs.replace(
+            head, metadata=msgspec.structs.replace(head.metadata, labels={**head.metadata.labels, "x": "y"})
+        )
+        assert plan(rc, [more, workers]).is_empty
 
     def test_the_policy_of_a_group_that_is_gone_goes(self) -> None:
         """raycluster EX-93."""

@@ -207,11 +207,17 @@ class TestAnIngress:
         (patch,) = patches(plan(seen(rc, head(), pod("w"), children={key: bare})))
         assert patch.patch["metadata"]["labels"]["ray.io/cluster"] == "rc"
 
-    def test_annotations_of_others_are_removed(self) -> None:
-        rc = with_ingress()
-        children = stored_ingress(with_ingress({"x": "y"}))
-        (patch,) = patches(plan(seen(rc, head(), pod("w"), children=children)))
-        assert patch.patch == {"metadata": {"annotations": {"x": None}}}
+    def test_an_annotation_of_the_cluster_comes_back_and_those_of_others_stay(self) -> None:
+        """A controller of Ingresses that keeps notes in them would write them again at once, and so on without end."""
+        children = stored_ingress(with_ingress({"theirs": "note", "ours": "changed"}))
+        assert not plan(seen(with_ingress(), head(), pod("w"), children=children)).actions
+        (patch,) = patches(plan(seen(with_ingress({"ours": "x"}), head(), pod("w"), children=children)))
+        assert patch.patch == {"metadata": {"annotations": {"ours": "x"}}}
+
+    def test_a_list_that_no_server_stores_is_not_missed(self) -> None:
+        rc = with_ingress(tls=[{"hosts": [], "secretName": "s"}])
+        children = stored_ingress(rc, tls=[{"secretName": "s"}])
+        assert not plan(seen(rc, head(), pod("w"), children=children)).actions
 
     def test_somebody_elses_is_left_alone_and_told_of(self) -> None:
         rc = with_ingress()

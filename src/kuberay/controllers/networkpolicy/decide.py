@@ -11,7 +11,7 @@ import orjson
 
 from kuberay.api.cel import MANAGED_BY_OPERATOR
 from kuberay.build.network_policy import policies
-from kuberay.controllers.merging import merge_patch_between
+from kuberay.controllers.drift import drift
 from kuberay.controllers.plan import Create, Delete, EmitEvent, Patch, Plan, Subject
 from kuberay.kube.resources import NETWORK_POLICIES
 
@@ -44,7 +44,7 @@ def decide(cluster: RayCluster, found: Iterable[NetworkPolicy], failures: Mappin
             actions.append(_create(cluster, name, policy))
         elif not _is_ours(existing, cluster):
             events.append(_collision(cluster, name))
-        elif changes := _changes(existing, policy):
+        elif changes := drift(existing, policy):
             actions.append(_patch(cluster, existing, changes))
     for name, existing in there.items():
         if name not in wanted and _is_ours(existing, cluster) and existing.metadata.deletion_timestamp is None:
@@ -79,30 +79,6 @@ def _create(cluster: RayCluster, name: str, policy: Json) -> Create:
         scope=name,
         why="the cluster shall be closed but for its own traffic",
     )
-
-
-def _changes(existing: NetworkPolicy, policy: Json) -> Json:
-    """A merge patch for what differs, in labels and spec, from what the server would store."""
-    changes: Json = {}
-    if spec := merge_patch_between(_stored(existing.spec), _stored(policy["spec"])):
-        changes["spec"] = spec
-    if existing.metadata.labels != policy["metadata"]["labels"]:
-        labels = merge_patch_between(existing.metadata.labels, policy["metadata"]["labels"])
-        changes["metadata"] = {"labels": labels}
-    return changes
-
-
-def _stored(value: Any) -> Any:
-    """As an API server stores it: without nulls and empty lists, and with a protocol for every port."""
-    if isinstance(value, list):
-        return [_stored(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {key: _stored(member) for key, member in value.items() if member is not None and member != []}
-    for port in kept.get("ports", ()) if isinstance(kept.get("ports"), list) else ():
-        if isinstance(port, dict):
-            port.setdefault("protocol", "TCP")
-    return kept
 
 
 def _patch(cluster: RayCluster, existing: NetworkPolicy, changes: Json) -> Patch:

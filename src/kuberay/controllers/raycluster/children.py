@@ -14,8 +14,8 @@ import orjson
 
 from kuberay.api.partial import Ingress
 from kuberay.build import auth, autoscaler, ingress, names, services
+from kuberay.controllers.drift import drift
 from kuberay.controllers.kinds import ROUTES
-from kuberay.controllers.merging import merge_patch_between
 from kuberay.controllers.plan import (
     AUTH_SECRET,
     AUTOSCALER_ACCOUNT,
@@ -207,22 +207,10 @@ def _action(cluster: RayCluster, child: Child, present: Any) -> Action | None:
 
 def _repair(cluster: RayCluster, child: Child, present: Ingress) -> Patch | None:
     """The change that brings an Ingress back to what it shall be. A class that the server filled in is kept."""
-    desired = child.build()
-    spec = desired["spec"]
-    if "ingressClassName" not in spec and "ingressClassName" in present.spec:
-        spec["ingressClassName"] = present.spec["ingressClassName"]
-    before = {
-        "metadata": {"labels": present.metadata.labels, "annotations": present.metadata.annotations},
-        "spec": present.spec,
-    }
-    after = {
-        "metadata": {
-            "labels": desired["metadata"]["labels"],
-            "annotations": desired["metadata"].get("annotations", {}),
-        },
-        "spec": spec,
-    }
-    changes = merge_patch_between(before, after)
+    wanted = child.build()
+    if "ingressClassName" in present.spec:
+        wanted["spec"].setdefault("ingressClassName", present.spec["ingressClassName"])
+    changes = drift(present, wanted)
     if not changes:
         return None
     return Patch(
