@@ -73,8 +73,11 @@ class PodTemplate:
         return b'{"apiVersion":"v1","kind":"Pod","metadata":%b,"spec":%b}' % (orjson.dumps(metadata), self.spec)
 
 
-def head(cluster: RayCluster, options: BuildOptions) -> PodTemplate:
-    """The head Pod. Its name is fixed, unless options say that names are generated."""
+def head(cluster: RayCluster, options: BuildOptions, *, made_from: str | None = None) -> PodTemplate:
+    """The head Pod. Its name is fixed, unless options say that names are generated.
+
+    :param made_from: what `origin.of_head` tells, where that is known.
+    """
     group = cluster.spec.head_group_spec
     template, metadata = _template(cluster, group, names.HEAD, names.HEAD_GROUP, options)
     name = head_name(cluster, options)
@@ -86,7 +89,7 @@ def head(cluster: RayCluster, options: BuildOptions) -> PodTemplate:
     annotations[labels.FT_ENABLED] = "true" if cluster.is_fault_tolerant else "false"
     annotations[labels.RECREATE_HASH] = revision(cluster.spec)
     annotations[labels.KUBERAY_VERSION] = options.version
-    annotations[labels.MADE_FROM] = origin.of_head(cluster.spec)
+    annotations[labels.MADE_FROM] = made_from or origin.of_head(cluster.spec)
     params = _start_params(cluster, group, names.HEAD, options)
     spec = template["spec"]
     if cluster.spec.is_autoscaling:
@@ -106,11 +109,16 @@ def head_name(cluster: RayCluster, options: BuildOptions) -> str | None:
     return names.head_pod(cluster) if options.deterministic_head_name else None
 
 
-def worker(cluster: RayCluster, group: WorkerGroupSpec, options: BuildOptions) -> PodTemplate:
-    """The Pods of a worker group."""
+def worker(
+    cluster: RayCluster, group: WorkerGroupSpec, options: BuildOptions, *, made_from: str | None = None
+) -> PodTemplate:
+    """The Pods of a worker group.
+
+    :param made_from: what `origin.of_worker` tells, where that is known.
+    """
     template, metadata = _template(cluster, group, names.WORKER, group.group_name, options)
     metadata["generateName"] = names.worker_generate_name(cluster, group)
-    metadata["annotations"][labels.MADE_FROM] = origin.of_worker(group)
+    metadata["annotations"][labels.MADE_FROM] = made_from or origin.of_worker(group)
     if options.init_container_injection:
         host = names.head_address(cluster, options.cluster_domain)
         waiting = wait_gcs.container(template["spec"]["containers"][0], host, gcs_port(cluster), options)

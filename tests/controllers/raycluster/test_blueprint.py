@@ -26,9 +26,9 @@ class TestOneGeneration:
         rendered: list[str] = []
         render = pods.worker
 
-        def counting(*arguments: Any) -> pods.PodTemplate:
+        def counting(*arguments: Any, **options: Any) -> pods.PodTemplate:
             rendered.append(arguments[1].group_name)
-            return render(*arguments)
+            return render(*arguments, **options)
 
         monkeypatch.setattr(pods, "worker", counting)
         rc = cluster(groups=[group(replicas=1000, maxReplicas=1000)])

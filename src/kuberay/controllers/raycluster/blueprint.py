@@ -65,11 +65,11 @@ class Blueprint:
 
     def head(self, options: BuildOptions) -> PodTemplate:
         """The head Pod."""
-        return self._once("head", options, lambda: pods.head(self._cluster, options))
+        return self._once("head", options, lambda: pods.head(self._cluster, options, made_from=self.origins.head))
 
     def worker(self, group: WorkerGroupSpec, options: BuildOptions) -> PodTemplate:
         """The Pods of a worker group."""
-        return self._once(f"group {group.group_name}", options, lambda: pods.worker(self._cluster, group, options))
+        return self._once(f"group {group.group_name}", options, lambda: self._worker(group, options))
 
     def cleanup_job(self, options: BuildOptions) -> bytes | None:
         """The Job that removes its state from Redis, as JSON; `None` when none can be made from its head's template."""
@@ -119,6 +119,11 @@ class Blueprint:
     def resources(self) -> dict[str, Quantity]:
         """What all its Pods ask for together."""
         return desired_resources(self._cluster.spec)
+
+    def _worker(self, group: WorkerGroupSpec, options: BuildOptions) -> PodTemplate:
+        groups = [each.group_name for each in self._cluster.spec.worker_group_specs]
+        made_from = self.origins.workers[groups.index(group.group_name)]
+        return pods.worker(self._cluster, group, options, made_from=made_from)
 
     def _once(self, what: str, given: object, draw: Callable[[], T]) -> T:
         """Something that depends on settings too, which are one and the same while a process runs."""
