@@ -16,9 +16,9 @@ import msgspec
 from bench import Figures
 from kuberay.api.crd import DEFINITIONS, crd
 from kuberay.api.gates import DEFAULT_GATES
+from kuberay.api.shapes import shape_problems
 from kuberay.api.v1 import RayCluster
 from kuberay.api.validate import raycluster
-from kuberay.api.validate.pods import shape_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
