@@ -63,7 +63,7 @@ def shape_problems(spec: RayClusterSpec, path: str = "spec") -> list[Problem]:
     ]
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def _known(kind: str, text: bytes) -> Shape:
     """Kept for a while: thousands of clusters are made from a few manifests."""
     return _judged(kind, _without_nulls(orjson.loads(text)))
