@@ -18,13 +18,14 @@ from kuberay.controllers.networkpolicy.decide import decide
 from kuberay.controllers.raycluster.observe import cluster_value
 from kuberay.controllers.running import RayController
 from kuberay.kube.controller import Result, itself, owner
+from kuberay.kube.identity import identity
 from kuberay.kube.informer import Informer
 from kuberay.kube.predicates import generation_changed
 from kuberay.kube.resources import NETWORK_POLICIES
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
@@ -37,13 +38,13 @@ NAME = "networkpolicy"
 REPORTER = "networkpolicy-controller"
 
 _BY_CLUSTER = "cluster"
+_owner = owner("RayCluster", "ray.io")
 
 
 @dataclass(slots=True)
 class _Memory:
     uid: str
     failures: dict[str, Failure] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
 
 
 class NetworkPolicyController(RayController):
@@ -63,6 +64,8 @@ class NetworkPolicyController(RayController):
     ) -> None:
         self._now = now
         self._memory: dict[Key, _Memory] = {}
+        self._collisions: dict[Key, frozenset[str]] = {}
+        """The names that a cluster wants for its policies and somebody else has; as a rule there are none."""
         self._clusters: Store[RayCluster] = Store()
         self._policies: Store[NetworkPolicy] = Store({_BY_CLUSTER: _cluster_index})
         informers: list[Informer[Any]] = [
@@ -74,21 +77,34 @@ class NetworkPolicyController(RayController):
         self._actor = Actor(client, caches, concurrency=options.concurrency)
 
     def watch(self, loop: Controller[Key]) -> None:
-        """Have clusters looked at: all of them, and each whenever it or one of its policies changes."""
+        """Have clusters looked at: all of them, and each whenever it, one of its policies or one in its way changes."""
         loop.watches(self._clusters, itself, when=generation_changed)
-        loop.watches(self._policies, owner("RayCluster", "ray.io"))
+        loop.watches(self._policies, self._concerned)
+
+    def _concerned(self, policy: NetworkPolicy) -> Iterator[Key]:
+        """The cluster that a policy belongs to, and those that wait for its name: they are open until then."""
+        yield from _owner(policy)
+        namespace, name = identity(policy).key
+        for cluster, taken in self._collisions.items():
+            if name in taken and namespace == cluster.namespace:
+                yield cluster
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
         cluster = self._clusters.get(key.namespace, key.name)
         if cluster is None:
             self._memory.pop(key, None)
+            self._collisions.pop(key, None)
             return None
         uid = cluster.metadata.uid or ""
         memory = self._memory.get(key)
         if memory is None or memory.uid != uid:
             memory = self._memory[key] = _Memory(uid)
+            self._collisions.pop(key, None)
         plan = decide(cluster, self._found(cluster), memory.failures, self._now())
+        known = self._collisions.pop(key, frozenset())
+        if plan.events:
+            self._collisions[key] = frozenset(event.once for event in plan.events)
         outcome = await self._actor.run(plan.stages, uid)
         memory.failures = failures.after(
             memory.failures,
@@ -97,8 +113,7 @@ class NetworkPolicyController(RayController):
             generation=cluster.metadata.generation or 0,
             now=self._now(),
         )
-        self._emit(cluster, (*announcements(outcome), *(each for each in plan.events if each.once not in memory.told)))
-        memory.told |= {event.once for event in plan.events}
+        self._emit(cluster, (*announcements(outcome), *(each for each in plan.events if each.once not in known)))
         if outcome.interruption is not None:
             raise outcome.interruption
         return Result(requeue_after=plan.look_again if outcome.is_empty else 0.0)
