@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, Self
 
 import msgspec
+import orjson
 import pytest
 
 from kuberay.kube import errors
@@ -55,6 +56,11 @@ def client(*answers: Answer | Exception, waits: Waits | None = None) -> tuple[Cl
     ), transport
 
 
+def nested(text: bytes) -> bytes:
+    """The text with objects within objects in place of a 7."""
+    return text.replace(b"7", b'{"a":' * 9_990 + b"1" + b"}" * 9_990)
+
+
 def pod(name: str, version: str = "1", **fields: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "n", "resourceVersion": version}, **fields}
 
@@ -99,6 +105,13 @@ class TestAnswers:
     async def test_a_list_may_be_empty_or_null(self, type_: Any) -> None:
         kube, _ = client(Answer.json({"metadata": {}, "items": None}))
         assert (await kube.list(PODS, type=type_)).items == []
+
+    @pytest.mark.parametrize("type_", [None, Slim, Whole])
+    async def test_one_that_is_nested_as_deep_as_a_server_allows_is_set_aside(self, type_: Any) -> None:
+        listed = {"metadata": {"resourceVersion": "9"}, "items": [pod("a"), pod("b", spec=7)]}
+        kube, _ = client(Answer(body=nested(orjson.dumps(listed))))
+        page = await kube.list(PODS, type=type_, skip_unreadable=True)
+        assert (len(page.items), [each.name for each in page.unreadable]) == (1, ["b"])
 
     @pytest.mark.parametrize(("type_", "bad"), [(Slim, {"status": 7}), (Whole, {"bad": 1})])
     async def test_one_unreadable_object_is_an_error_or_set_aside(self, type_: Any, bad: dict[str, Any]) -> None:
@@ -269,6 +282,15 @@ class TestWatching:
         events, error = await self.collect(line("ADDED", pod("a", "4", **bad)), line("ADDED", pod("b")), type_=type_)
         assert isinstance(events[0], Unreadable)
         assert (events[0].name, events[0].resource_version, events[0].type) == ("a", "4", EventType.ADDED)
+        assert isinstance(events[1], Event)
+        assert error is None
+
+    @pytest.mark.parametrize("type_", [None, Slim, Whole])
+    async def test_nor_does_one_that_is_nested_as_deep_as_a_server_allows(self, type_: Any) -> None:
+        deep = nested(line("ADDED", pod("a", "4", spec=7)))
+        events, error = await self.collect(deep, line("ADDED", pod("b")), type_=type_)
+        assert isinstance(events[0], Unreadable)
+        assert (events[0].name, events[0].resource_version) == ("a", "4")
         assert isinstance(events[1], Event)
         assert error is None
 

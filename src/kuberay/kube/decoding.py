@@ -8,6 +8,7 @@ cannot be read never spoils the others of a list or a watch: it is set aside as 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
@@ -26,6 +27,9 @@ T = TypeVar("T")
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _SHOWN = 200
+_DEEPEST = 10_000
+"""How deep an API server lets JSON be nested."""
+_NOT_READ = (ValueError, RecursionError)
 
 
 class EventType(Enum):
@@ -135,8 +139,10 @@ class Decoder(Generic[T]):
         """
         try:
             return self._object(body)
-        except ValueError as error:
-            raise DecodeError(f"cannot read the server's answer: {error}; it starts with {_start(body)!r}") from error
+        except _NOT_READ as error:
+            raise DecodeError(
+                f"cannot read the server's answer: {_why(error)}; it starts with {_start(body)!r}"
+            ) from error
 
     def page(self, body: bytes) -> Page[T]:
         """A list; objects that cannot be read are set aside in it.
@@ -146,22 +152,22 @@ class Decoder(Generic[T]):
         if self._list is not None:
             try:
                 whole = self._list(body)
-            except msgspec.ValidationError:
+            except (msgspec.ValidationError, RecursionError):
                 pass  # read again below, one object at a time
             except ValueError as error:
                 raise DecodeError(f"cannot read a list: {error}; it starts with {_start(body)!r}") from error
             else:
                 return Page(whole.items or [], whole.metadata.resource_version, whole.metadata.continue_)
         try:
-            parts = _raw_list.decode(body)
-        except ValueError as error:
-            raise DecodeError(f"cannot read a list: {error}; it starts with {_start(body)!r}") from error
+            parts = _skimmed(_raw_list, body)
+        except _NOT_READ as error:
+            raise DecodeError(f"cannot read a list: {_why(error)}; it starts with {_start(body)!r}") from error
         items: list[T] = []
         unreadable = []
         for raw in parts.items or ():
             try:
                 items.append(self._object(raw))
-            except ValueError as error:
+            except _NOT_READ as error:
                 unreadable.append(_set_aside(raw, error, None))
         return Page(items, parts.metadata.resource_version, parts.metadata.continue_, tuple(unreadable))
 
@@ -174,7 +180,7 @@ class Decoder(Generic[T]):
         if self._event is not None:
             try:
                 event = self._event(line)
-            except msgspec.ValidationError:
+            except (msgspec.ValidationError, RecursionError):
                 pass  # a Status, or an object that cannot be read
             except ValueError as error:
                 raise DecodeError(f"cannot read a watch event: {error}; it starts with {_start(line)!r}") from error
@@ -182,17 +188,17 @@ class Decoder(Generic[T]):
                 if event.type is not EventType.BOOKMARK and event.type is not EventType.ERROR:
                     return event
         try:
-            raw = _raw_event.decode(line)
+            raw = _skimmed(_raw_event, line)
             if raw.type is EventType.ERROR:
                 raise ApiError.from_status(_status.decode(raw.object))
             if raw.type is EventType.BOOKMARK:
                 meta = _named.decode(raw.object).metadata
                 return Bookmark(meta.resource_version, (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true")
-        except ValueError as error:
-            raise DecodeError(f"cannot read a watch event: {error}; it starts with {_start(line)!r}") from error
+        except _NOT_READ as error:
+            raise DecodeError(f"cannot read a watch event: {_why(error)}; it starts with {_start(line)!r}") from error
         try:
             return Event(raw.type, self._object(raw.object))
-        except ValueError as error:
+        except _NOT_READ as error:
             return _set_aside(raw.object, error, raw.type)
 
 
@@ -213,7 +219,7 @@ def refusal(request: Request, status: int, headers: Any, body: bytes) -> ApiErro
     try:
         if _kind.decode(body).kind == "Status":
             found = _status.decode(body)
-    except ValueError:
+    except _NOT_READ:
         pass  # not from an API server
     message = found.message
     if not message:
@@ -232,16 +238,34 @@ def is_status(body: bytes) -> bool:
     """Whether an answer is a `Status` rather than the object that was asked for."""
     try:
         return _kind.decode(body).kind == "Status"
-    except ValueError:
+    except _NOT_READ:
         return False
 
 
-def _set_aside(raw: msgspec.Raw, error: ValueError, type: EventType | None) -> Unreadable:
+def _set_aside(raw: msgspec.Raw, error: Exception, type: EventType | None) -> Unreadable:
     try:
-        meta = _named.decode(raw).metadata
-    except ValueError:
-        raise DecodeError(f"cannot read an object, nor its name: {error}") from error
-    return Unreadable(meta.namespace, meta.name, meta.resource_version, str(error), type)
+        meta = _skimmed(_named, raw).metadata
+    except _NOT_READ:
+        raise DecodeError(f"cannot read an object, nor its name: {_why(error)}") from error
+    return Unreadable(meta.namespace, meta.name, meta.resource_version, _why(error), type)
+
+
+def _why(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _skimmed(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
+    """What a type reads that only passes over what is nested. An API server takes objects ten times as deep as Python
+    goes, and passing over takes little of the stack."""
+    try:
+        return decoder.decode(body)
+    except RecursionError:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(limit + _DEEPEST)
+        try:
+            return decoder.decode(body)
+        finally:
+            sys.setrecursionlimit(limit)
 
 
 def _without_managed_fields(document: Any) -> Any:
