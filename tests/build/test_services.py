@@ -101,6 +101,11 @@ class TestSelector:
         assert service["spec"]["selector"]["app.kubernetes.io/created-by"] == "me"
         assert service["metadata"]["labels"] == LABELS
 
+    def test_it_finds_a_head_whose_template_says_nothing_about_a_label(self) -> None:
+        """Slim CRDs keep nulls, and Pods are made without them."""
+        unsaid = template("ray-head", metadata={"labels": {"app.kubernetes.io/name": None}})
+        assert services.head(cluster(head={"template": unsaid}), BuildOptions())["spec"]["selector"] == LABELS
+
 
 class TestGivenByTheUser:
     def test_it_is_completed_but_stays_the_clusters(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kuberay.api.shapes import POD_TEMPLATE, shape
 from kuberay.api.templates import mapping
 from kuberay.build import names
 
@@ -83,4 +84,5 @@ def head_service_selector(cluster: RayCluster) -> dict[str, str]:
 
 
 def _head_template_labels(cluster: RayCluster) -> dict[str, str]:
-    return mapping(mapping(cluster.spec.head_group_spec.template, "metadata"), "labels")
+    template = shape(POD_TEMPLATE, cluster.spec.head_group_spec.template).completed
+    return mapping(mapping(template, "metadata"), "labels")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kuberay.api import templates
+from kuberay.api.shapes import SERVICE, shape
 from kuberay.build import labels, names, origin
 from kuberay.build.ownership import owner_reference
 
@@ -22,7 +23,7 @@ def head(cluster: RayCluster, options: BuildOptions) -> Json:
     checks still fail, or workers could not join a starting head.
     """
     group = cluster.spec.head_group_spec
-    given = group.head_service or {}
+    given = shape(SERVICE, group.head_service or {}).completed
     given_metadata: Json = given.get("metadata") or {}
     spec: Json = dict(given.get("spec") or {})
     own_labels = labels.head_service_labels(cluster)
