@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pytest
 
-from kuberay.api.core import Job, Metadata, Owner, Pod, Service
+from kuberay.api.core import Job, Metadata, Owner, PersistentVolumeClaim, Pod, Service
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.observe import (
     BY_OWNER,
@@ -17,17 +19,26 @@ from kuberay.controllers.raycluster.observe import (
     owner_index,
 )
 from kuberay.kube.store import Store
-from tests.controllers.raycluster.situations import OWNER, cluster, head, pod
+from tests.controllers.raycluster.situations import OPTIONS, OWNER, cluster, head, plan, pod, with_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kuberay.api.v1 import RayCluster
+
 Thing = TypeVar("Thing", Pod, Job)
 
+EMBEDDED = replace(OPTIONS, gates=FeatureGates({Gate.GCS_FAULT_TOLERANCE_EMBEDDED_STORAGE: True}))
 LABELS = {"ray.io/cluster": "rc", "ray.io/node-type": "head", "ray.io/identifier": "rc-head"}
 
 
-def look(*pods: Pod, services: Sequence[Service] = (), jobs: Sequence[Job] = ()) -> Seen:
+def look(
+    *pods: Pod,
+    rc: RayCluster | None = None,
+    services: Sequence[Service] = (),
+    jobs: Sequence[Job] = (),
+    claims: Sequence[PersistentVolumeClaim] = (),
+) -> Seen:
     indexes: Any = {BY_OWNER: owner_index}
     pod_store: Store[Pod] = Store(indexes)
     service_store: Store[Service] = Store(indexes)
@@ -35,7 +46,17 @@ def look(*pods: Pod, services: Sequence[Service] = (), jobs: Sequence[Job] = ())
     pod_store.replaced(pods, "1")
     service_store.replaced(services, "1")
     job_store.replaced(jobs, "1")
-    return observe(cluster(), Census(pod_store), service_store, jobs=job_store, failures={}, reported=frozenset())
+    claim_store: Store[PersistentVolumeClaim] = Store()
+    claim_store.replaced(claims, "1")
+    return observe(
+        rc or cluster(),
+        Census(pod_store),
+        service_store,
+        jobs=job_store,
+        claims=claim_store,
+        failures={},
+        reported=frozenset(),
+    )
 
 
 def elsewhere(found: Thing) -> Thing:
@@ -90,6 +111,40 @@ class TestWhatIsKept:
     def test_nothing_of_others(self) -> None:
         other = Owner(api_version="v1", kind="Gateway", name="g", uid="u", controller=True)
         assert not may_be_a_clusters(service(other, {"app": "x"}))
+
+
+class TestWhatAnEarlierClusterOfTheNameHasLeft:
+    """It goes by itself; until then nothing can be made in its place, and nothing shall be built on it."""
+
+    EARLIER = msgspec.structs.replace(OWNER, uid="u-0")
+
+    def test_its_head_service_is_waited_for(self) -> None:
+        seen = look(services=[service(self.EARLIER, LABELS)])
+        assert (seen.head_service, seen.left_over) == (None, ("Service rc-head-svc",))
+        found = plan(seen)
+        assert found.actions == []
+        assert found.events == ()
+        status = with_status(seen.cluster, found).status
+        (ready,) = [each for each in status.conditions if each.type == "HeadPodReady"]
+        assert ready.message == "Head Pod not found; waiting for Service rc-head-svc of an earlier cluster to go"
+
+    @pytest.mark.parametrize("policy", ["Retain", "DeleteWithCluster"])
+    def test_its_volume_claim_is_waited_for(self, policy: str) -> None:
+        storage = {"backend": "rocksdb", "storage": {"deletionPolicy": policy}}
+        owners = [self.EARLIER]
+        claim = PersistentVolumeClaim(
+            metadata=Metadata(name="rc-gcs-pvc", namespace="default", uid="u-c", owner_references=owners)
+        )
+        seen = look(rc=cluster(gcsFaultToleranceOptions=storage), claims=[claim])
+        assert (seen.claim, seen.left_over) == (None, ("PersistentVolumeClaim rc-gcs-pvc",))
+        found = plan(seen, EMBEDDED)
+        assert found.actions == []
+        assert found.events == ()
+
+    def test_what_was_orphaned_on_purpose_is_taken(self) -> None:
+        seen = look(services=[service(None, LABELS)])
+        assert seen.head_service is not None
+        assert seen.left_over == ()
 
 
 class TestHeadService:

@@ -163,7 +163,7 @@ def needs(seen: Seen, options: ControllerOptions, entropy: bytes, is_held: Calla
             continue  # it may well be there
         key = (child.resource, child.name)
         present = seen.children.get(key)
-        if present is not None and _is_left_over(present, seen.cluster):
+        if present is not None and is_left_over(present, seen.cluster):
             found.blocks_pods |= child.is_for_pods
             continue
         action = _action(seen.cluster, child, present) if key not in seen.stand_ins else None
@@ -266,7 +266,8 @@ def _is_ours(present: Ingress, cluster: RayCluster) -> bool:
     return owner is not None and owner.uid == cluster.metadata.uid
 
 
-def _is_left_over(present: Any, cluster: RayCluster) -> bool:
+def is_left_over(present: Any, cluster: RayCluster) -> bool:
+    """Whether it is of an earlier cluster of the same name, and about to go."""
     owner = present.metadata.controller
     return (
         owner is not None

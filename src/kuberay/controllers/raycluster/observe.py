@@ -10,7 +10,7 @@ from kuberay.build import labels, names
 from kuberay.build.fault_tolerance import claim_name
 from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import flock
-from kuberay.controllers.raycluster.children import WAYS_IN
+from kuberay.controllers.raycluster.children import WAYS_IN, is_left_over
 from kuberay.kube.resources import SERVICES
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Seen:
     head_service: Service | None = None
     claim: PersistentVolumeClaim | None = None
     """The volume claim that the head mounts to keep its state, when the cluster asks for one."""
+    left_over: tuple[str, ...] = ()
+    """What an earlier cluster of the same name had in place of these two, and has not gone yet."""
     cleanup_jobs: tuple[Job, ...] = ()
     """The Jobs of the cluster that remove its state from Redis."""
     children: Mapping[tuple[Resource, str], PartialObject | Ingress | Service] = field(default_factory=dict)
@@ -141,15 +143,20 @@ def observe(
     blueprint = drawn if drawn is not None else Blueprint(cluster)
     counted = pods.of(cluster.namespace, uid)
     service = services.get(cluster.namespace, names.head_service(cluster))
-    claim = claim_name(cluster)
+    name = claim_name(cluster)
+    claim = claims.get(cluster.namespace, name) if claims is not None and name is not None else None
+    old = [each for each in (service, claim) if each is not None and is_left_over(each, cluster)]
+    if service in old or (service is not None and not _is_head_service(service, cluster)):
+        service = None
     return Seen(
         cluster=cluster,
         pods=counted.pods,
         counted=counted,
         drawn=blueprint,
         strangers=pods.strangers(cluster.namespace, cluster.name, uid),
-        head_service=service if service is not None and _is_head_service(service, cluster) else None,
-        claim=claims.get(cluster.namespace, claim) if claims is not None and claim is not None else None,
+        head_service=service,
+        claim=None if claim in old else claim,
+        left_over=tuple(f"{type(each).__name__} {each.name}" for each in old),
         cleanup_jobs=tuple(jobs.by(BY_OWNER, owner_value(cluster))) if jobs is not None else (),
         children=_children(cluster.namespace, blueprint, {**stores, SERVICES: services}) | _headless(cluster, services),
         unknown=frozenset(each for each in WAYS_IN if each in stores and not stores[each].is_synced),

@@ -267,6 +267,8 @@ def _set_head_pod_ready(conditions: Conditions, seen: Seen) -> None:
     if not heads:
         others = ", ".join(pod.name for pod in seen.strangers if pod.metadata.labels[NODE_TYPE] == HEAD)
         message = "Head Pod not found" + (f"; waiting for {others}, which belongs to somebody else" if others else "")
+        if seen.left_over:
+            message += f"; waiting for {', '.join(seen.left_over)} of an earlier cluster to go"
         conditions.set(HEAD_POD_READY, False, "HeadPodNotFound", message)
         return
     if len(live) > 1:
