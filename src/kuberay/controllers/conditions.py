@@ -11,7 +11,8 @@ from kuberay.api.meta import Condition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LONGEST_MESSAGE = 32768
+LONGEST_MESSAGE = 32768
+"""Of a condition, in characters."""
 
 
 class Conditions:
@@ -24,7 +25,7 @@ class Conditions:
     def set(self, kind: str, holds: bool, reason: str, message: str = "") -> None:
         """State that a condition holds, or does not. Its transition time moves only when that changes."""
         status = "True" if holds else "False"
-        message = message[:_LONGEST_MESSAGE]
+        message = message[:LONGEST_MESSAGE]
         old = self._by_type.get(kind)
         if old is not None and old.status == status:
             self._by_type[kind] = msgspec.structs.replace(old, reason=reason, message=message)

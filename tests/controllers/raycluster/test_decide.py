@@ -157,6 +157,12 @@ class TestABadSpec:
         situation = seen(cluster(groups=[group("a"), group("a")]), head())
         assert plan(after(situation, plan(situation))).is_empty
 
+    def test_however_much_there_is_to_tell(self) -> None:
+        """A condition takes so many characters and no more."""
+        wrong = [group(f"group-{number}-{'x' * 40}", minReplicas=5, maxReplicas=1) for number in range(400)]
+        situation = seen(cluster(groups=wrong), head())
+        assert plan(after(situation, plan(situation))).is_empty
+
     def test_a_suspended_group_beside_the_autoscaler_keeps_its_pods(self) -> None:
         """raycluster EX-65."""
         rc = cluster(groups=[group(suspend=True)], enableInTreeAutoscaling=True)

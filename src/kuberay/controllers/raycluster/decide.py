@@ -16,6 +16,7 @@ from kuberay.api.problems import Problem, Severity, child, errors
 from kuberay.api.validate.raycluster import status_problems
 from kuberay.build import labels, names, services
 from kuberay.build import pod as pods
+from kuberay.controllers.conditions import LONGEST_MESSAGE
 from kuberay.controllers.plan import ANY_POD, HEAD_POD, SERVICE, Create, Delete, EmitEvent, Plan, Subject
 from kuberay.controllers.raycluster import children, deletion, following, scale, scaling, storage, upgrade
 from kuberay.controllers.raycluster.health import beyond_repair, seconds_until_age
@@ -98,7 +99,7 @@ def _blocked(seen: Seen, options: ControllerOptions) -> Blocked | None:
     )
     for reason, problems in layers:
         if problems:
-            return Blocked(reason, "; ".join(map(str, problems)))
+            return Blocked(reason, "; ".join(map(str, problems))[:LONGEST_MESSAGE])
     return storage.foreign_claim(seen)
 
 
