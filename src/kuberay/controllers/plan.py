@@ -150,6 +150,8 @@ class Plan:
     stages: tuple[tuple[Action, ...], ...] = ()
     status: PatchStatus | None = None
     events: tuple[EmitEvent, ...] = ()
+    told: frozenset[str] = frozenset()
+    """The names under which something is told once, now or before, and still so; others need not be remembered."""
     held: frozenset[str] = frozenset()
     """Scopes that were refused lately and are not tried yet."""
     look_again: float | None = None

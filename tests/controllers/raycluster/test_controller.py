@@ -127,6 +127,31 @@ class TestRefusals:
         assert await world.pods() == []
 
 
+class TestWhatIsToldOnce:
+    async def test_is_forgotten_with_what_it_was_about(self, server: tuple[Client, Meddler]) -> None:
+        """Strangers may come and go for as long as a cluster lives."""
+        client, _ = server
+        meta = {"name": "x", "labels": {labels.CLUSTER: "rc", labels.NODE_TYPE: "worker"}}
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        async with living(client) as world:
+            options = ControllerOptions(resync=None, status_delay=0)
+            controller = RayClusterController(client, Recorder(client, "test"), options)
+            key = Key(world.namespace, "rc")
+
+            async def remembered() -> int:
+                await fill(controller, client)
+                for _ in range(6):
+                    await controller.reconcile(key)
+                return len(controller._memory[key].reported)
+
+            await world.apply(groups=[])
+            await client.create(PODS, stranger, namespace=world.namespace)
+            assert await remembered() == 1
+            await client.delete(PODS, "x", namespace=world.namespace, grace_period_seconds=0)
+            assert await remembered() == 0
+
+
 class TestARuleThatFails:
     @pytest.mark.slow  # tracebacks with all that is in them are slow to print
     async def test_is_told_troubles_nobody_else_and_is_forgotten_when_it_is_mended(

@@ -436,6 +436,11 @@ class TestStrangers:
         assert "default/x" in event.note
         assert plan(replace(situation, reported=frozenset({"uid-x"}))).events == ()
 
+    def test_it_is_remembered_as_long_as_it_is_there(self) -> None:
+        situation = seen(workers(1), head(), pod("a"), reported=frozenset({"uid-x"}))
+        assert plan(replace(situation, strangers=(pod("x", owner=None),))).told == {"uid-x"}
+        assert plan(situation).told == set()
+
     def test_the_head_of_an_earlier_cluster_of_that_name_is_waited_for(self) -> None:
         earlier = msgspec.structs.replace(OWNER, uid="u-0")
         situation = seen(workers(1), strangers=(head(owner=earlier),))

@@ -336,7 +336,7 @@ class RayClusterController(RayController):
                 wait = 0.0
         memory.status_held = None
         self._emit(seen.cluster, plan.events)
-        memory.reported |= {event.once for event in plan.events if event.once}
+        memory.reported = plan.told
         return wait
 
     def _tell_unreadable(self, found: Unreadable) -> None:

@@ -62,21 +62,19 @@ def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -
     draft = _Draft(seen, options, now, entropy)
     if blocked is None:
         draft.fill()
+    events = (
+        *_blocked_event(seen, blocked, options),
+        *_warning_events(seen, options),
+        *_shape_events(seen),
+        *_stranger_events(seen),
+        *(storage.claim_events(seen) if blocked is None else ()),
+        *(children.unknown_events(seen, options) if blocked is None else ()),
+    )
     return Plan(
         stages=draft.stages,
         status=status_patch(cluster, status(seen, blocked, now, has_conditions=options.has_conditions), now),
-        events=tuple(
-            event
-            for event in (
-                *_blocked_event(seen, blocked, options),
-                *_warning_events(seen, options),
-                *_shape_events(seen),
-                *_stranger_events(seen),
-                *(storage.claim_events(seen) if blocked is None else ()),
-                *(children.unknown_events(seen, options) if blocked is None else ()),
-            )
-            if not event.once or event.once not in seen.reported
-        ),
+        events=tuple(event for event in events if event.once not in seen.reported),
+        told=frozenset(event.once for event in events if event.once),
         held=frozenset(draft.held),
         look_again=draft.look_again,
         nodes=draft.nodes,

@@ -59,7 +59,7 @@ class Seen:
     failures: Mapping[str, Failure] = field(default_factory=dict)
     """What could not be done lately, by scope."""
     reported: frozenset[str] = frozenset()
-    """The uids of strangers that users were told about."""
+    """What users were told once and is still so, such as the uids of strangers."""
 
     drawn: Blueprint | None = None
     """What follows from the cluster's own words, by whoever has worked it out already."""
