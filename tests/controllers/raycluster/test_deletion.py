@@ -322,6 +322,12 @@ class TestDeletion:
         rc = cluster(metadata={"deletionTimestamp": timestamp(NOW)})
         assert plan(seen(rc, head(), pod("w"))) == Plan()
 
+    def test_does_not_depend_on_who_has_come_to_manage_it(self) -> None:
+        """A cluster may be given to another manager while it runs; none of them knows our finalizer."""
+        given_away = dying(managedBy="kueue.x-k8s.io/multikueue")
+        assert deletes(plan(seen(given_away, head()))) == ["rc-head"]
+        assert finalizers(plan(seen(given_away, cleanup_jobs=(job("Complete"),)))) == RELEASED
+
     def test_does_not_depend_on_whether_the_spec_is_valid(self) -> None:
         broken = template("ray-head", env=[{"name": "RAY_REDIS_ADDRESS", "value": "x"}])
         rc = dying(head={"template": broken, "rayStartParams": {"redis-password": "x"}}, groups=[])

@@ -1,6 +1,6 @@
 """What is to be done about a RayCluster. Pure: the same snapshot at the same time gives the same plan.
 
-In order: is it ours, is it leaving, is it valid, is it suspended; then the head Service, the head, and the worker
+In order: is it leaving, is it ours, is it valid, is it suspended; then the head Service, the head, and the worker
 groups, each by itself; and the status that tells of all this.
 """
 
@@ -53,11 +53,12 @@ def decide(seen: Seen, options: ControllerOptions, now: float, entropy: bytes) -
     :param entropy: `auth.TOKEN_BYTES` unpredictable bytes, for a token that may have to be made.
     """
     cluster = seen.cluster
+    if cluster.metadata.deletion_timestamp is not None or seen.is_namespace_closing:
+        # With a namespace everything in it goes, the rights to let a cluster go among it: that is not put off. Nor does
+        # it matter who manages the cluster by now: nobody else would take away a finalizer that we have put there.
+        return deletion.deletion(seen, options, now)
     if not _is_ours(seen):
         return Plan()
-    if cluster.metadata.deletion_timestamp is not None or seen.is_namespace_closing:
-        # With a namespace everything in it goes, the rights to let a cluster go among it: that is not put off.
-        return deletion.deletion(seen, options, now)
     blocked = _blocked(seen, options)
     draft = _Draft(seen, options, now, entropy)
     if blocked is None:
