@@ -213,3 +213,24 @@ class TestWhatIsLeftAlone:
         situation = self.without_a_note(situation, annotations={}, owner_references=[])
         assert patches(situation) == {}
         assert waiting(situation) == ""
+
+
+class TestAnotherName:
+    def test_the_service_of_the_old_one_stays_for_the_pods_that_know_it_and_is_told(self) -> None:
+        before = made(rc())
+        former = before.head_service
+        assert former is not None
+        renamed = now(before, rc(headService={"metadata": {"name": "other"}}))
+        renamed = replace(renamed, head_service=None, children={(SERVICES, former.name): former})
+        (create,) = plan(renamed).actions
+        assert (type(create), create.name) == (Create, "other")
+        assert waiting(renamed) == (
+            "spec.headGroupSpec.headService.metadata.name: running Pods know their head by Service rc-head-svc, "
+            "which stays until it is deleted"
+        )
+
+    def test_the_one_that_is_wanted_is_no_old_one(self) -> None:
+        situation = made(rc())
+        assert situation.head_service is not None
+        own = {(SERVICES, situation.head_service.name): situation.head_service}
+        assert waiting(replace(situation, children=own)) == ""

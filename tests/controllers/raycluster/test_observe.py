@@ -18,7 +18,9 @@ from kuberay.controllers.raycluster.observe import (
     observe,
     owner_index,
 )
+from kuberay.kube.resources import SERVICES
 from kuberay.kube.store import Store
+from tests.build.clusters import template
 from tests.controllers.raycluster.situations import OPTIONS, OWNER, cluster, head, plan, pod, with_status
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ class TestWhatAnEarlierClusterOfTheNameHasLeft:
 
     def test_its_head_service_is_waited_for(self) -> None:
         seen = look(services=[service(self.EARLIER, LABELS)])
-        assert (seen.head_service, seen.left_over) == (None, ("Service rc-head-svc",))
+        assert (seen.head_service, seen.left_behind) == (None, ("Service rc-head-svc",))
         found = plan(seen)
         assert found.actions == []
         assert found.events == ()
@@ -136,7 +138,7 @@ class TestWhatAnEarlierClusterOfTheNameHasLeft:
             metadata=Metadata(name="rc-gcs-pvc", namespace="default", uid="u-c", owner_references=owners)
         )
         seen = look(rc=cluster(gcsFaultToleranceOptions=storage), claims=[claim])
-        assert (seen.claim, seen.left_over) == (None, ("PersistentVolumeClaim rc-gcs-pvc",))
+        assert (seen.claim, seen.left_behind) == (None, ("PersistentVolumeClaim rc-gcs-pvc",))
         found = plan(seen, EMBEDDED)
         assert found.actions == []
         assert found.events == ()
@@ -144,7 +146,7 @@ class TestWhatAnEarlierClusterOfTheNameHasLeft:
     def test_what_was_orphaned_on_purpose_is_taken(self) -> None:
         seen = look(services=[service(None, LABELS)])
         assert seen.head_service is not None
-        assert seen.left_over == ()
+        assert seen.left_behind == ()
 
 
 class TestHeadService:
@@ -165,3 +167,10 @@ class TestHeadService:
         ours = service(OWNER, LABELS)
         copy = msgspec.structs.replace(ours, metadata=msgspec.structs.replace(ours.metadata, name="copy"))
         assert look(services=[copy, ours]).head_service is ours
+
+    def test_one_under_an_earlier_name_is_known_by_its_labels(self) -> None:
+        former = service(OWNER, LABELS)
+        renamed = cluster(head={"template": template("ray-head"), "headService": {"metadata": {"name": "other"}}})
+        seen = look(rc=renamed, services=[former])
+        assert seen.head_service is None
+        assert seen.children == {(SERVICES, "rc-head-svc"): former}

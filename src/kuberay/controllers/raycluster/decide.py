@@ -272,7 +272,7 @@ class _Draft:
         for change in following.changes(self._seen, self._options, scopes):
             if not self._is_held(change.scope):
                 self._service.append(change)
-        if self._seen.head_service is not None or self._seen.left_over or self._is_held(SERVICE_SCOPE):
+        if self._seen.head_service is not None or self._seen.left_behind or self._is_held(SERVICE_SCOPE):
             return
         service = services.head(self._cluster, self._options.build)
         self._service.append(
@@ -292,7 +292,7 @@ class _Draft:
         needs = children.needs(self._seen, self._options, self._entropy, self._is_held)
         self._service += needs.first
         self._references += needs.second
-        return not needs.blocks_pods and not self._seen.left_over
+        return not needs.blocks_pods and not self._seen.left_behind
 
     def _recreate(self) -> None:
         if not self._is_held(upgrade.SCOPE):

@@ -74,14 +74,30 @@ def waiting_fields(seen: Seen) -> dict[str, list[str]]:
 
 
 def left_over(seen: Seen) -> list[str]:
-    """Ways from outside that nobody asks for any more. They stay, as with KubeRay, but their user should know."""
-    if seen.cluster.spec.head_group_spec.enable_ingress:
-        return []
+    """What nobody asks for any more: it stays, as with KubeRay, but its user should know."""
     ways = ((INGRESSES, names.ingress(seen.cluster)), (ROUTES, names.route(seen.cluster)))
+    found = []
+    if not seen.cluster.spec.head_group_spec.enable_ingress:
+        found += [
+            f"spec.headGroupSpec.enableIngress: {resource.kind} {name} stays until it is deleted"
+            for resource, name in ways
+            if (child := seen.children.get((resource, name))) is not None and _is_ours(child, seen)
+        ]
+    return found + [
+        f"spec.headGroupSpec.headService.metadata.name: running Pods know their head by Service {name}, which stays "
+        "until it is deleted"
+        for name in _former_head_services(seen)
+    ]
+
+
+def _former_head_services(seen: Seen) -> list[str]:
+    """Those under the names that the spec gave before."""
     return [
-        f"{resource.kind} {name}"
-        for resource, name in ways
-        if (found := seen.children.get((resource, name))) is not None and _is_ours(found, seen)
+        name
+        for (resource, name), child in seen.children.items()
+        if resource == SERVICES
+        and child.metadata.labels.get(labels.NODE_TYPE) == names.HEAD
+        and name != names.head_service(seen.cluster)
     ]
 
 

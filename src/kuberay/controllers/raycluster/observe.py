@@ -42,7 +42,7 @@ class Seen:
     head_service: Service | None = None
     claim: PersistentVolumeClaim | None = None
     """The volume claim that the head mounts to keep its state, when the cluster asks for one."""
-    left_over: tuple[str, ...] = ()
+    left_behind: tuple[str, ...] = ()
     """What an earlier cluster of the same name had in place of these two, and has not gone yet."""
     cleanup_jobs: tuple[Job, ...] = ()
     """The Jobs of the cluster that remove its state from Redis."""
@@ -156,9 +156,9 @@ def observe(
         strangers=pods.strangers(cluster.namespace, cluster.name, uid),
         head_service=service,
         claim=None if claim in old else claim,
-        left_over=tuple(f"{type(each).__name__} {each.name}" for each in old),
+        left_behind=tuple(f"{type(each).__name__} {each.name}" for each in old),
         cleanup_jobs=tuple(jobs.by(BY_OWNER, owner_value(cluster))) if jobs is not None else (),
-        children=_children(cluster.namespace, blueprint, {**stores, SERVICES: services}) | _headless(cluster, services),
+        children=_children(cluster.namespace, blueprint, {**stores, SERVICES: services}) | _owned(cluster, services),
         unknown=frozenset(each for each in WAYS_IN if each in stores and not stores[each].is_synced),
         stand_ins=stand_ins,
         nodes=nodes or {},
@@ -179,12 +179,18 @@ def _children(
     return found
 
 
-def _headless(cluster: RayCluster, services: Store[Service]) -> dict[tuple[Resource, str], Service]:
-    """The Service of workers' hosts, under whatever name: that has changed over time, its label has not."""
+def _owned(cluster: RayCluster, services: Store[Service]) -> dict[tuple[Resource, str], Service]:
+    """Services that are known by their labels, under whatever name.
+
+    That of workers' hosts had another one in the past; those of heads have others when the spec names them anew.
+    """
+    found: dict[tuple[Resource, str], Service] = {}
     for service in services.by(BY_OWNER, owner_value(cluster)):
         if labels.HEADLESS_SERVICE in service.metadata.labels:
-            return {(SERVICES, names.headless_service(cluster)): service}
-    return {}
+            found.setdefault((SERVICES, names.headless_service(cluster)), service)
+        elif service.metadata.labels.get(labels.NODE_TYPE) == names.HEAD:
+            found[SERVICES, service.name] = service
+    return found
 
 
 def _is_head_service(service: Service, cluster: RayCluster) -> bool:

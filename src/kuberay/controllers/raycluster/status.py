@@ -247,7 +247,7 @@ def _waiting_message(of_pods: list[str], of_services: dict[str, list[str]], left
         f"{', '.join(paths)}: Service {name} keeps the old value until it is deleted and made anew"
         for name, paths in of_services.items()
     ]
-    sentences += [f"spec.headGroupSpec.enableIngress: {what} stays until it is deleted" for what in left_over]
+    sentences += left_over
     if of_pods:
         listed = ", ".join(of_pods[:_MOST_PATHS])
         more = f" and {len(of_pods) - _MOST_PATHS} more" if len(of_pods) > _MOST_PATHS else ""
@@ -267,8 +267,8 @@ def _set_head_pod_ready(conditions: Conditions, seen: Seen) -> None:
     if not heads:
         others = ", ".join(pod.name for pod in seen.strangers if pod.metadata.labels[NODE_TYPE] == HEAD)
         message = "Head Pod not found" + (f"; waiting for {others}, which belongs to somebody else" if others else "")
-        if seen.left_over:
-            message += f"; waiting for {', '.join(seen.left_over)} of an earlier cluster to go"
+        if seen.left_behind:
+            message += f"; waiting for {', '.join(seen.left_behind)} of an earlier cluster to go"
         conditions.set(HEAD_POD_READY, False, "HeadPodNotFound", message)
         return
     if len(live) > 1:

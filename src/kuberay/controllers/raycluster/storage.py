@@ -44,7 +44,7 @@ def foreign_claim(seen: Seen) -> Blocked | None:
 def claim_action(seen: Seen) -> Create | Patch | None:
     """What is to be done about the claim: make it, or give it the owner that its deletion policy asks for."""
     cluster = seen.cluster
-    if not _is_managed(cluster) or seen.left_over:
+    if not _is_managed(cluster) or seen.left_behind:
         return None
     if seen.claim is None:
         return _create(cluster)
@@ -58,7 +58,7 @@ def claim_events(seen: Seen) -> Iterator[EmitEvent]:
     """What a user has to know about the claim; each thing is told once."""
     cluster = seen.cluster
     given = _given_name(cluster) if fault_tolerance.is_embedded(cluster) else None
-    if given and seen.claim is None and not seen.left_over:
+    if given and seen.claim is None and not seen.left_behind:
         yield _warning("Validate", f"PVC {cluster.namespace}/{given} does not exist; the head waits for it")
     if seen.claim is None or not _is_managed(cluster):
         return
