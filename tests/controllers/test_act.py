@@ -11,11 +11,21 @@ import pytest
 from structlog.testing import capture_logs
 
 from kuberay.api.core import Pod
+from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
 from kuberay.controllers.plan import HEAD_POD, WORKER_POD, Create, Delete, Patch, Require, Subject
 from kuberay.kube.client import Client, PatchType
-from kuberay.kube.errors import Forbidden, NotFound, TransportError
+from kuberay.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    InternalError,
+    NotFound,
+    Timeout,
+    TooManyRequests,
+    TransportError,
+)
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
 from kuberay.kube.transport import Request
@@ -24,6 +34,8 @@ from tests.controllers.embedded import Meddler, embedded
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from kuberay.controllers.failures import Failure
+    from kuberay.kube.errors import KubeError
     from kuberay.kube.transport import Response, Stream, Transport
 
 OWNER = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rc", "uid": "u-1", "controller": True}
@@ -169,6 +181,33 @@ class TestCreating:
         outcome = await world.actor.run([[replace(create("a"), takes_any=True)]], "u-1")
         assert [action.name for action in outcome.found] == ["a"]
 
+    async def test_one_that_nobody_sees_and_that_is_leaving_is_waited_for(self, world: World) -> None:
+        await world.client.create(PODS, body("a", finalizers=["example.com/hold"]), namespace="default")
+        await world.client.delete(PODS, "a", namespace="default")
+        world.store.passed("999999")
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        assert (outcome.done, outcome.refused) == ([], [])
+        assert "on its way out" in str(outcome.interruption)
+
+    async def test_one_that_was_there_a_moment_ago_is_decided_anew(self, world: World) -> None:
+        world.meddler.before = lambda request: AlreadyExists("a") if request.method == "POST" else None
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        assert (outcome.done, outcome.is_outdated) == ([], True)
+
+    async def test_a_conflict_is_not_about_a_new_object_and_tried_again_at_once(self, world: World) -> None:
+        """Quotas are counted by writes of the server's own, and those may meet."""
+        conflicts = [Conflict("resourcequotas: the object has been modified")] * 3
+        world.meddler.before = lambda request: conflicts.pop() if conflicts and request.method == "POST" else None
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        assert len(outcome.done) == 1
+        assert await world.names() == ["a"]
+
+    async def test_but_not_for_ever(self, world: World) -> None:
+        world.meddler.before = lambda request: Conflict("modified") if request.method == "POST" else None
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        assert outcome.refused == []
+        assert isinstance(outcome.interruption, Conflict)
+
     async def test_a_lost_answer_is_made_good_by_trying_again(self, world: World) -> None:
         world.meddler.after = lambda request: TransportError("reset") if request.method == "POST" else None
         first = await world.actor.run([[create("a")]], "u-1")
@@ -189,7 +228,7 @@ class TestObjectsOfOthers:
         await world.client.create(PODS, body("a", ownerReferences=[]), namespace="default")
         outcome = await world.actor.run([[replace(create("a"), takes_any=True)]], "u-1")
         assert [action.name for action in outcome.found] == ["a"]
-        assert list(announcements(outcome)) == []
+        assert list(announcements(outcome, {})) == []
         assert not outcome.is_empty
 
     async def test_one_that_an_earlier_owner_left_behind_does_not(self, world: World) -> None:
@@ -205,7 +244,7 @@ class TestObjectsOfOthers:
     async def test_one_that_is_required_and_missing_is_told(self, world: World) -> None:
         outcome = await world.actor.run([[require("a")]], "u-1")
         assert outcome.refusals[0].reason == "FriendNotFound"
-        (event,) = announcements(outcome)
+        (event,) = announcements(outcome, {})
         assert (event.type, event.reason, event.action) == ("Warning", "FriendNotFound", "Validate")
         assert "default/a" in event.note
 
@@ -216,7 +255,7 @@ class TestChanging:
         outcome = await world.actor.run([[patch("a", pod.metadata.uid)]], "u-1")
         (known,) = world.store
         assert known.metadata.annotations == {"colour": "red"}
-        (event,) = announcements(outcome)
+        (event,) = announcements(outcome, {})
         assert (event.reason, event.action, event.note) == ("UpdatedHeadPod", "Update", "Updated head Pod default/a")
 
     @pytest.mark.parametrize("is_update", [False, True])
@@ -228,8 +267,15 @@ class TestChanging:
 
     @pytest.mark.parametrize("is_update", [False, True])
     async def test_one_that_is_gone_has_no_need_of_it(self, world: World, is_update: bool) -> None:
-        outcome = await world.actor.run([[replace(patch("a", "u"), is_update=is_update)]], "u-1")
-        assert len(outcome.done) == 1
+        pod = await world.pod("a")
+        await world.client.delete(PODS, "a", namespace="default", grace_period_seconds=0)
+        change = replace(patch("a", pod.metadata.uid), is_update=is_update)
+        outcome = await world.actor.run([[change], [create("b")]], "u-1")
+        assert list(announcements(outcome, {})) == []
+        assert outcome.is_empty, "nobody has to look again before its watch has told"
+        assert outcome.is_behind
+        assert list(world.store) == []
+        assert await world.names() == [], "what comes after it is decided when it is known"
 
     async def test_one_that_somebody_has_changed_is_not_taken_to_be_done(self, world: World) -> None:
         old = await world.pod("a")
@@ -264,11 +310,26 @@ class TestChanging:
         (known,) = world.store
         assert (known.metadata.labels, known.metadata.annotations) == ({"by": "somebody"}, {})
 
+    async def test_a_change_that_changes_nothing_is_a_refusal_and_not_made_for_ever(self, world: World) -> None:
+        pod = await world.pod("a", annotations={"colour": "red"})
+        outcome = await world.actor.run([[patch("a", pod.metadata.uid)]], "u-1")
+        assert outcome.done == []
+        (refusal,) = outcome.refusals
+        assert refusal.reason == "FailedUpdateHeadPod"
+        assert "kept the object as it was" in refusal.message
+
+    async def test_a_conflict_over_nothing_is_not_decided_anew_for_ever(self, world: World) -> None:
+        pod = await world.pod("a")
+        world.meddler.before = lambda request: Conflict("no") if request.method == "PATCH" else None
+        outcome = await world.actor.run([[patch("a", pod.metadata.uid)]], "u-1")
+        assert not outcome.is_outdated
+        assert isinstance(outcome.interruption, Conflict)
+
     async def test_a_thing_that_is_not_announced_is_changed_in_silence(self, world: World) -> None:
         pod = await world.pod("a")
         quiet = Subject("head Pod", "HeadPod", is_announced=False)
         outcome = await world.actor.run([[replace(patch("a", pod.metadata.uid), subject=quiet)]], "u-1")
-        assert list(announcements(outcome)) == []
+        assert list(announcements(outcome, {})) == []
 
 
 class TestDeleting:
@@ -309,6 +370,66 @@ class TestDeleting:
         outcome = await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
         assert len(outcome.done) == 1
         assert await world.names() == ["a"]
+
+    async def test_one_that_has_to_stay_keeps_no_other(self, world: World) -> None:
+        pods = [await world.pod(f"p{number:02}") for number in range(20)]
+        world.meddler.before = lambda request: (
+            Forbidden("protected") if request.method == "DELETE" and request.path.endswith("p00") else None
+        )
+        outcome = await world.actor.run([[delete(pod.name, pod.metadata.uid) for pod in pods], [create("new")]], "u-1")
+        assert await world.names() == ["p00"]
+        assert [action.name for action, _ in outcome.refused] == ["p00"]
+        assert outcome.advanced == {"group wg"}
+
+    async def test_those_that_have_to_stay_are_told_in_one_line(self, world: World) -> None:
+        pods = [await world.pod(f"p{number}") for number in range(3)]
+        world.meddler.before = lambda request: Forbidden("protected") if request.method == "DELETE" else None
+        with capture_logs() as lines:
+            await world.actor.run([[delete(pod.name, pod.metadata.uid) for pod in pods]], "u-1")
+        (line,) = lines
+        assert (line["event"], line["so_are"]) == ("refused", "p1, p2")
+        assert "default/p0: protected" in line["what"]
+
+
+class TestFailuresInPassing:
+    """They say nothing about the object: the same write may succeed in a moment."""
+
+    @pytest.fixture(params=[Timeout("too slow"), InternalError("etcd"), TransportError("reset"), TooManyRequests()])
+    def error(self, request: pytest.FixtureRequest) -> KubeError:
+        found: KubeError = request.param
+        return found
+
+    async def test_they_hold_up_their_own_scope_only(self, world: World, error: KubeError) -> None:
+        world.meddler.before = lambda request: error if b'"slow' in (request.body or b"") else None
+        count = len(world.meddler.writes)
+        stage = [*(create(f"slow{number}", scope="a") for number in range(20)), create("b", scope="b")]
+        outcome = await world.actor.run([stage], "u-1")
+        assert await world.names() == ["b"]
+        assert len(world.meddler.writes) - count <= 5
+        assert outcome.interruption is None
+        (refusal, *_) = outcome.refusals
+        assert (refusal.scope, refusal.is_passing) == ("a", True)
+
+    async def test_what_comes_after_them_waits(self, world: World, error: KubeError) -> None:
+        world.meddler.before = lambda request: error if b'"a"' in (request.body or b"") else None
+        await world.actor.run([[create("a", scope="a"), create("b", scope="b")], [create("c", scope="c")]], "u-1")
+        assert await world.names() == ["b"]
+
+    async def test_they_are_an_interruption_when_nothing_else_came_of_it(self, world: World, error: KubeError) -> None:
+        world.meddler.before = lambda _: error
+        outcome = await world.actor.run([[create("a", scope="a"), create("b", scope="b")]], "u-1")
+        assert outcome.interruption is error
+        assert outcome.refused == []
+
+    async def test_users_hear_of_them_when_they_do_not_pass(self, world: World, error: KubeError) -> None:
+        world.meddler.before = lambda _: error
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        known: dict[str, Failure] = {}
+        told = []
+        for now in (0.0, 1.0, 4.0):
+            known = failures.after(known, (), outcome.refusals, generation=1, now=now)
+            told.append([event.reason for event in announcements(outcome, known)])
+        assert told == [[], [], ["FailedToCreateHeadPod"]]
 
 
 class TestStages:
@@ -382,27 +503,28 @@ class TestLog:
         world.meddler.before = lambda request: TransportError("gone") if b'"b"' in (request.body or b"") else None
         with capture_logs() as lines:
             await world.actor.run([[create("a")], [create("b")]], "u-1")
-        assert [each["name"] for each in lines] == ["a"]
+        assert [each.get("name") for each in lines] == ["a", None]
+        assert lines[1]["event"] == "failed in passing"
 
 
 class TestAnnouncements:
     async def test_one_thing_is_told_in_one_sentence(self, world: World) -> None:
-        (event,) = announcements(await world.actor.run([[create("a")]], "u-1"))
+        (event,) = announcements(await world.actor.run([[create("a")]], "u-1"), {})
         assert (event.type, event.reason, event.action) == ("Normal", "CreatedHeadPod", "Create")
         assert event.note == "Created head Pod default/a"
 
     async def test_many_things_are_one_event(self, world: World) -> None:
-        (event,) = announcements(await world.actor.run([[create(f"p{n:02}") for n in range(20)]], "u-1"))
+        (event,) = announcements(await world.actor.run([[create(f"p{n:02}") for n in range(20)]], "u-1"), {})
         assert event.note.startswith("Created 20 head Pods: default/p00, default/p01, default/p02, ")
         assert event.note.endswith(" and 8 more")
 
     async def test_a_removal_tells_why(self, world: World) -> None:
         pod = await world.pod("a")
-        (event,) = announcements(await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1"))
+        (event,) = announcements(await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1"), {})
         assert (event.reason, event.action) == ("DeletedWorkerPod", "Delete")
         assert event.note == "Deleted worker Pod default/a; it is too much"
 
     async def test_a_refusal_is_a_warning_with_the_servers_words(self, world: World) -> None:
-        (event,) = announcements(await world.actor.run([[create("Bad")]], "u-1"))
+        (event,) = announcements(await world.actor.run([[create("Bad")]], "u-1"), {})
         assert (event.type, event.reason) == ("Warning", "FailedToCreateHeadPod")
         assert event.note.startswith("Failed to create head Pod default/Bad; ")

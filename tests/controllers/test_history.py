@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kuberay.controllers.act import Outcome
 from kuberay.controllers.history import Deed, History
+from kuberay.controllers.outcome import Outcome
 from kuberay.controllers.plan import WORKER_POD, Delete
 from kuberay.kube.identity import Key
 from kuberay.kube.resources import PODS

@@ -2,50 +2,40 @@
 
 Stages in order, the actions of a stage at once. What was to be true and already is counts as done: an object of ours
 under that name, or of anybody where that will do; an object that is gone. Every answer goes into the store, so that
-the next decision knows of it. A refusal is an answer too: it is handed back as data. What was decided on an object
-that somebody has changed meanwhile is not done, and has to be decided again. Only when there is no telling (the server
-cannot be reached, or does not want to be bothered now) is the whole attempt given up, to be made again later.
+the next decision knows of it. A refusal is an answer too: it is handed back as data, and so is a write that failed in
+passing. What was decided on an object that somebody has changed meanwhile is not done, and has to be decided again; and
+a write that changes nothing is no success, or it would be repeated for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 import orjson
 import structlog
 
-from kuberay.controllers.failures import Refusal
+from kuberay.controllers.outcome import Outcome, refusal_message, verb
 from kuberay.controllers.plan import WORKER_POD, Create, Delete, Patch, PatchStatus, Require
-from kuberay.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    KubeError,
-    NotFound,
-    ServiceUnavailable,
-    Timeout,
-    TooManyRequests,
-    TransportError,
-    Unauthorized,
-)
-from kuberay.kube.identity import identity
+from kuberay.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, TooManyRequests, Unauthorized
+from kuberay.kube.identity import identity, version_of
 from kuberay.kube.lanes import Lanes
 from kuberay.kube.patches import merge_patch
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from kuberay.controllers.plan import Action, Plan
+    from kuberay.controllers.plan import Action
     from kuberay.kube.client import Client
     from kuberay.kube.resources import Resource
     from kuberay.kube.store import Store
 
 log = structlog.get_logger(__name__)
 
-# Nothing about the object: the same write may succeed in a moment.
-_PASSING = (TransportError, ServiceUnavailable, Timeout, TooManyRequests, Unauthorized)
+_MOST_CONFLICTS = 3
+"""How often a create is sent again at once. A server counts quotas by writes of its own, and many creates at a time
+contend for them."""
 _NAMES_IN_A_LINE = 100
 """Longer lines are cut by what collects them."""
 
@@ -56,86 +46,6 @@ class Cache:
 
     store: Store[Any]
     type: Any
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of a plan's stages."""
-
-    done: list[Action] = field(default_factory=list)
-    found: list[Create | Require] = field(default_factory=list)
-    """Objects that somebody else made, and that serve. No cache tells of them."""
-    refused: list[tuple[Action, str]] = field(default_factory=list)
-    """Actions that the server would not have, with what it said."""
-    interruption: KubeError | None = None
-    """Why the rest was not tried, when that is nobody's fault."""
-    is_outdated: bool = False
-    """Whether an object is another than the one that was decided on; the store knows it as it is now."""
-    is_namespace_closing: bool = False
-    """Whether something was refused because the namespace is being deleted: nothing can be made in it any more."""
-
-    @property
-    def tried(self) -> set[str]:
-        """The scopes of which something was tried."""
-        return {action.scope for action in (*self.done, *self.found)} | self.refused_scopes
-
-    def unresolved(self, plan: Plan) -> frozenset[str]:
-        """The scopes of a plan of which nothing was tried."""
-        return plan.held | ({action.scope for action in plan.actions} - self.tried)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing at all came of it."""
-        return not (self.done or self.found or self.refused or self.is_outdated)
-
-    @property
-    def refused_scopes(self) -> set[str]:
-        """The scopes in which something was refused."""
-        return {action.scope for action, _ in self.refused}
-
-    @property
-    def refusals(self) -> list[Refusal]:
-        """What was refused, in the words of conditions."""
-        return [
-            Refusal(scope=action.scope, reason=refusal_reason(action), message=refusal_message(action, said))
-            for action, said in self.refused
-        ]
-
-
-def refusal_reason(action: Action) -> str:
-    """The reason of the condition `ReplicaFailure`: `FailedCreateWorkerPod`."""
-    what = action.subject.trouble or action.subject.topic
-    match action:
-        case Create():
-            return f"FailedCreate{what}"
-        case Patch():
-            return f"FailedUpdate{what}"
-        case Delete():
-            return f"FailedDelete{what}"
-        case Require():
-            return f"{what}NotFound"
-        case _:
-            assert_never(action)
-
-
-def refusal_message(action: Action, said: str) -> str:
-    """What could not be done, and what the server said to it."""
-    return f"Failed to {verb(action).lower()} {action.subject.noun} {action.namespace}/{action.name}: {said}"
-
-
-def verb(action: Action) -> str:
-    """What an action does, as events name it."""
-    match action:
-        case Create():
-            return "Create"
-        case Patch():
-            return "Update"
-        case Delete():
-            return "Delete"
-        case Require():
-            return "Find"
-        case _:
-            assert_never(action)
 
 
 def lane(action: Action) -> int:
@@ -166,7 +76,7 @@ class Actor:
         """
         outcome = Outcome()
         for stage in stages:
-            before = len(outcome.done)
+            before, missed = len(outcome.done), len(outcome.refused)
             try:
                 await _at_once([self._attempt(action, owner_uid, outcome) for action in stage])
             finally:
@@ -174,12 +84,13 @@ class Actor:
                 done = {id(action) for action in outcome.done[before:]}
                 outcome.done[before:] = [action for action in stage if id(action) in done]
                 _log(outcome.done[before:])
-            if outcome.refused or outcome.is_outdated or outcome.interruption is not None:
+                _log_refused(outcome.refused[missed:])
+            if not outcome.is_whole:
                 break
         return outcome
 
-    async def patch_status(self, action: PatchStatus) -> bool:
-        """Write a status; tells whether it was. An object that is gone, or another one by now, has no need of it.
+    async def patch_status(self, action: PatchStatus) -> Any:
+        """Write a status; returns the object as it is then. One that is gone, or another one by now, has no need of it.
 
         :raises KubeError: it was refused, or there was no answer.
         """
@@ -195,15 +106,15 @@ class Actor:
                 type=cache.type,
             )
         except (NotFound, Conflict):
-            return False  # the next look tells whether it still has to be written
+            return None  # the next look tells whether it still has to be written
         log.info("wrote status", why=action.why)
         cache.store.wrote(written)
-        return True
+        return written
 
     async def _attempt(self, action: Action, owner_uid: str, outcome: Outcome) -> None:
         async with self._lanes.turn(owner_uid, lane(action)):
-            if outcome.interruption is not None or action.scope in outcome.refused_scopes:
-                return  # what was refused to one would be refused to the next
+            if action.scope in outcome.stopped:
+                return
             try:
                 match action:
                     case Create():
@@ -220,30 +131,30 @@ class Actor:
                         outcome.done.append(action)
                     case _:
                         assert_never(action)
-            except _PASSING as error:
-                outcome.interruption = error
             except Outdated:
                 log.info("changed meanwhile, and is decided anew", what=action.subject.noun, name=action.name)
                 outcome.is_outdated = True
-            except ApiError as error:
-                outcome.is_namespace_closing |= _tells_of_closing_namespace(error)
-                self._refused(action, str(error), outcome)
-            except NameTaken as error:
-                self._refused(action, str(error), outcome)
-
-    def _refused(self, action: Action, said: str, outcome: Outcome) -> None:
-        log.warning("refused", what=refusal_message(action, said), why=action.why)
-        outcome.refused.append((action, said))
+            except Gone:
+                log.info("gone meanwhile", what=action.subject.noun, name=action.name)
+                outcome.is_behind = True
+            except (NameTaken, Undone) as error:
+                _refuse(action, str(error), outcome)
+            except KubeError as error:
+                if _is_passing(error):
+                    log.warning("failed in passing", what=refusal_message(action, str(error)), why=action.why)
+                    outcome.failed.append((action, error))
+                    outcome.stopped.add(action.scope)
+                else:
+                    outcome.is_namespace_closing |= _tells_of_closing_namespace(error)
+                    _refuse(action, str(error), outcome)
 
     async def _create(self, action: Create, owner_uid: str) -> bool:
         """Make an object, or find that it is there; tells whether it is ours, and known to be."""
         cache = self._caches[action.resource]
         try:
-            made = await self._client.create(action.resource, action.body, namespace=action.namespace, type=cache.type)
+            made = await self._made(action, cache)
         except AlreadyExists:
             made = await self._existing(action)
-            if made is None:
-                return True
             owner = made.metadata.controller
             if owner is None or owner.uid != owner_uid:
                 if action.takes_any and not _is_left_over(action, owner):
@@ -253,8 +164,12 @@ class Actor:
                     f"the name is taken: {action.resource.kind} {action.name} exists already and {belongs}"
                 ) from None
             cache.store.wrote(made)
-            if cache.store.get(action.namespace, action.name) is None and not identity(made).leaving:
+            if cache.store.get(action.namespace, action.name) is None:
                 # Nobody would ever see it, and it would be made again for ever.
+                if identity(made).leaving:
+                    raise Conflict(
+                        f"{action.resource.kind} {action.name} still has the name, and is on its way out"
+                    ) from None
                 if action.takes_any:
                     return False
                 raise NameTaken(
@@ -265,18 +180,38 @@ class Actor:
         cache.store.wrote(made)
         return True
 
+    async def _made(self, action: Create, cache: Cache) -> Any:
+        conflicts = 0
+        while True:
+            try:
+                return await self._client.create(
+                    action.resource, action.body, namespace=action.namespace, type=cache.type
+                )
+            except Conflict:
+                conflicts += 1
+                if conflicts > _MOST_CONFLICTS:
+                    raise
+
     async def _existing(self, action: Create) -> Any:
-        """The object that has the name already; `None` when it is gone again."""
+        """The object that has the name already.
+
+        :raises Outdated: it is gone again.
+        """
         try:
             return await self._client.get(
                 action.resource, action.name, namespace=action.namespace, type=self._caches[action.resource].type
             )
         except NotFound:
-            return None
+            raise Outdated from None
 
     async def _patch(self, action: Patch) -> None:
-        """Change an object. One that is gone, or another one by now, has no need of it."""
+        """Change an object.
+
+        :raises Gone: there is nothing left to be changed.
+        :raises Undone: the server has kept it as it was.
+        """
         cache = self._caches[action.resource]
+        known = cache.store.get(action.namespace, action.name)
         metadata = {**action.patch.get("metadata", {}), "uid": action.uid}
         patch = {**action.patch, "metadata": metadata}
         name, namespace = action.name, action.namespace
@@ -287,10 +222,14 @@ class Actor:
             else:
                 written = await self._client.patch(action.resource, name, patch, namespace=namespace, type=cache.type)
         except NotFound:
-            return
-        except Conflict:
-            await self._check_is_another(action)
-            return
+            self._hide(action)
+            raise Gone from None
+        except Conflict as conflict:
+            await self._check_is_another(action, conflict)
+            self._hide(action)
+            raise Gone from None
+        if known is not None and version_of(known) == version_of(written):
+            raise Undone("the server has taken the change and kept the object as it was; a webhook may have undone it")
         cache.store.wrote(written)
 
     async def _delete(self, action: Delete) -> None:
@@ -306,29 +245,52 @@ class Actor:
             )
         except NotFound:
             answer = None
-        except Conflict:
-            await self._check_is_another(action)
+        except Conflict as conflict:
+            await self._check_is_another(action, conflict)
             answer = None
         if answer is not None and identity(answer).leaving:
             cache.store.wrote(answer)
-            return
-        known = cache.store.get(action.namespace, action.name)
-        if known is not None and identity(known).uid == action.uid:
-            cache.store.deleted(known)
+        else:
+            self._hide(action)
 
-    async def _check_is_another(self, action: Patch | Delete) -> None:
+    def _hide(self, action: Patch | Delete) -> None:
+        """Forget an object that is gone: its watch has yet to say so."""
+        store = self._caches[action.resource].store
+        known = store.get(action.namespace, action.name)
+        if known is not None and identity(known).uid == action.uid:
+            store.deleted(known)
+
+    async def _check_is_another(self, action: Patch | Delete, conflict: Conflict) -> None:
         """Find out why a precondition did not hold: servers say it in words only.
 
         :raises Outdated: it is the object that was meant, and somebody has changed it.
+        :raises Conflict: nobody has; whatever this is about, it is not what was decided on.
         """
         cache = self._caches[action.resource]
+        known = cache.store.get(action.namespace, action.name)
         try:
             found = await self._client.get(action.resource, action.name, namespace=action.namespace, type=cache.type)
         except NotFound:
             return
-        if identity(found).uid == action.uid:
-            cache.store.wrote(found)
-            raise Outdated
+        if identity(found).uid != action.uid:
+            return
+        if known is not None and version_of(known) == version_of(found):
+            raise conflict
+        cache.store.wrote(found)
+        raise Outdated
+
+
+def _refuse(action: Action, said: str, outcome: Outcome) -> None:
+    outcome.refused.append((action, said))
+    if not isinstance(action, Delete):  # objects are not alike: one that must stay says nothing of the next
+        outcome.stopped.add(action.scope)
+
+
+def _is_passing(error: KubeError) -> bool:
+    """Whether it says nothing about the object, so that the same write may succeed in a moment."""
+    if isinstance(error, ApiError):
+        return error.status.code >= 500 or isinstance(error, Conflict | TooManyRequests | Unauthorized)
+    return True
 
 
 async def _at_once(attempts: Sequence[Coroutine[Any, Any, None]]) -> None:
@@ -350,19 +312,37 @@ def _log(done: Sequence[Action]) -> None:
             log.info(what, what=noun, name=", ".join(names[start : start + _NAMES_IN_A_LINE]), why=why)
 
 
+def _log_refused(refused: Sequence[tuple[Action, str]]) -> None:
+    """Tell of everything that was refused, in one line for each scope: of many it is much the same."""
+    scopes: dict[tuple[str, str], list[tuple[Action, str]]] = {}
+    for action, said in refused:
+        scopes.setdefault((verb(action), action.scope), []).append((action, said))
+    for (action, said), *others in scopes.values():
+        names = ", ".join(other.name for other, _ in others[:_NAMES_IN_A_LINE])
+        log.warning("refused", what=refusal_message(action, said), why=action.why, **{"so_are": names} if names else {})
+
+
 def _is_left_over(action: Create, owner: Any) -> bool:
     """Whether an object belonged to an earlier object of our owner's name: it is about to go, and serves nobody."""
     ours = orjson.loads(action.body)["metadata"].get("ownerReferences", ())
     return owner is not None and (owner.kind, owner.name) in [(each["kind"], each["name"]) for each in ours]
 
 
-def _tells_of_closing_namespace(error: ApiError) -> bool:
-    details = error.status.details
+def _tells_of_closing_namespace(error: KubeError) -> bool:
+    details = error.status.details if isinstance(error, ApiError) else None
     return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)
 
 
 class Outdated(Exception):
     """Somebody has changed an object since it was decided what to do about it."""
+
+
+class Gone(Exception):
+    """There is no such object any more."""
+
+
+class Undone(Exception):
+    """A change was taken, and is not there."""
 
 
 class NameTaken(Exception):

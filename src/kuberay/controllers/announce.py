@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kuberay.controllers.act import verb
+from kuberay.controllers.outcome import verb
 from kuberay.controllers.plan import Create, EmitEvent, Patch, Require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from kuberay.controllers.act import Outcome
+    from kuberay.controllers.failures import Failure
+    from kuberay.controllers.outcome import Outcome
     from kuberay.controllers.plan import Action
 
 _MOST_NAMES = 12
 
 
-def announcements(outcome: Outcome) -> Iterator[EmitEvent]:
-    """Events for what a plan did and for what it was refused."""
+def announcements(outcome: Outcome, failures: Mapping[str, Failure]) -> Iterator[EmitEvent]:
+    """Events for what a plan did, for what it was refused, and for what keeps failing.
+
+    :param failures: what could not be done, this time included.
+    """
     yield from _grouped(((action, "") for action in outcome.done if action.subject.is_announced), "Normal")
-    yield from _grouped(outcome.refused, "Warning")
+    lasting = [(action, str(error)) for action, error in outcome.failed if failures[action.scope].is_worth_telling]
+    yield from _grouped((*outcome.refused, *lasting), "Warning")
     for action in outcome.found:
         if isinstance(action, Create) and action.tells_of_others:
             name = f"{action.resource.kind} {action.namespace}/{action.name}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kuberay.controllers.act import Outcome
+    from kuberay.controllers.outcome import Outcome
     from kuberay.controllers.plan import Subject
     from kuberay.kube.identity import Key
 

@@ -110,10 +110,14 @@ class NetworkPolicyController(RayController):
             memory.failures,
             outcome.unresolved(plan),
             outcome.refusals,
+            advanced=outcome.advanced,
             generation=cluster.metadata.generation or 0,
             now=self._now(),
         )
-        self._emit(cluster, (*announcements(outcome), *(each for each in plan.events if each.once not in known)))
+        self._emit(
+            cluster,
+            (*announcements(outcome, memory.failures), *(each for each in plan.events if each.once not in known)),
+        )
         if outcome.interruption is not None:
             raise outcome.interruption
         return Result(requeue_after=plan.look_again if outcome.is_empty else 0.0)

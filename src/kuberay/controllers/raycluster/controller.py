@@ -60,9 +60,9 @@ from kuberay.kube.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kuberay.controllers.act import Outcome
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
+    from kuberay.controllers.outcome import Outcome
     from kuberay.controllers.plan import Action, Plan
     from kuberay.kube.client import Client
     from kuberay.kube.controller import Controller
@@ -240,7 +240,7 @@ class RayClusterController(RayController):
         outcome = await self._actor.run(stages, uid)
         is_settled = self._remember(cluster, plan, outcome, memory)
         self.history.note(key, outcome, self._now())
-        self._emit(cluster, announcements(outcome))
+        self._emit(cluster, announcements(outcome, memory.failures))
         if outcome.interruption is not None:
             raise outcome.interruption
         has_acted = not outcome.is_empty
@@ -261,6 +261,7 @@ class RayClusterController(RayController):
             before,
             outcome.unresolved(plan),
             outcome.refusals,
+            advanced=outcome.advanced,
             generation=cluster.metadata.generation or 0,
             now=self._now(),
         )
@@ -330,7 +331,8 @@ class RayClusterController(RayController):
             if not is_due:
                 memory.status_due = min(now + options.status_delay, memory.status_held + options.longest_status_delay)
                 return memory.status_due - now
-            if not await self._actor.patch_status(plan.status):
+            written = await self._actor.patch_status(plan.status)
+            if written is None:
                 wait = _CATCHING_UP
             elif plan.status.leads_on:
                 wait = 0.0

@@ -206,10 +206,11 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
 
 def _set_replica_failure(conditions: Conditions, seen: Seen) -> None:
     """What was refused, of several the one that the others wait for. How much of a quota others use is no news."""
-    if not seen.failures:
+    told_of = [failure for failure in seen.failures.values() if failure.is_worth_telling]
+    if not told_of:
         conditions.remove(REPLICA_FAILURE)
         return
-    worst = min(seen.failures.values(), key=lambda failure: (_SCOPES.get(failure.scope, 2), failure.scope))
+    worst = min(told_of, key=lambda failure: (_SCOPES.get(failure.scope, 2), failure.scope))
     again = f"It is tried again at least every {LONGEST_WAIT:.0f} seconds, and when the spec changes"
     message = f"{worst.message}. {again}"
     known = find_condition(seen.cluster.status.conditions, REPLICA_FAILURE)
