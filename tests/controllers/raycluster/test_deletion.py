@@ -12,8 +12,8 @@ from kuberay.api.core import Job, JobCondition, JobStatus, Metadata
 from kuberay.api.gates import FeatureGates, Gate
 from kuberay.controllers.failures import Failure
 from kuberay.controllers.options import ControllerOptions
-from kuberay.controllers.plan import Create, EmitEvent, Patch, Plan
-from kuberay.controllers.raycluster.deletion import FINALIZER, FINALIZER_SCOPE, JOB_SCOPE
+from kuberay.controllers.plan import Create, Delete, EmitEvent, Patch, Plan
+from kuberay.controllers.raycluster.deletion import FINALIZER, FINALIZER_SCOPE, JOB_SCOPE, PODS_SCOPE
 from kuberay.controllers.raycluster.status import timestamp
 from kuberay.kube.resources import JOBS, PODS
 from tests.build.clusters import template
@@ -241,6 +241,28 @@ class TestRefusals:
     def test_but_not_for_ever(self) -> None:
         assert finalizers(plan(seen(dying(begun=300), failures=self.refused(1)))) == RELEASED
 
+    def test_a_worker_that_cannot_be_removed_is_not_tried_without_a_pause_and_not_waited_for(self) -> None:
+        found = plan(seen(dying(begun=1), pod("w"), failures=self.refused(1, PODS_SCOPE)))
+        assert deletes(found) == []
+        assert creates(found) == ["Redis cleanup Job rc-redis-cleanup"]
+        assert found.held == {PODS_SCOPE}
+        assert found.look_again == 1
+
+    def test_a_worker_that_is_refused_now_keeps_no_job_from_starting(self) -> None:
+        (stage,) = plan(seen(dying(begun=1), pod("w"))).stages
+        assert [type(action) for action in stage] == [Delete, Create]
+
+    def test_a_head_that_cannot_be_removed_is_not_tried_without_a_pause(self) -> None:
+        found = plan(seen(dying(), head(), pod("w"), failures=self.refused(1, PODS_SCOPE)))
+        assert (found.actions, found.look_again) == ([], 1)
+
+    def test_what_is_left_is_told_once_however_often_it_is_tried(self) -> None:
+        failed = (job("Failed"),)
+        assert warning(plan(seen(dying(begun=1), cleanup_jobs=failed))).once == "RedisCleanupFailed"
+        told = frozenset({"RedisCleanupFailed"})
+        again = plan(seen(dying(begun=1), cleanup_jobs=failed, reported=told))
+        assert (finalizers(again), again.events) == (RELEASED, ())
+
     @pytest.mark.parametrize(
         ("rc", "facts"),
         [
@@ -256,7 +278,7 @@ class TestRefusals:
         self, rc: RayCluster, facts: dict[str, Any]
     ) -> None:
         found = plan(seen(rc, failures=self.refused(1, FINALIZER_SCOPE), **facts))
-        assert (found.actions, found.events, found.look_again) == ([], (), 1)
+        assert (found.actions, found.look_again) == ([], 1)
         assert found.held == {FINALIZER_SCOPE}
         assert finalizers(plan(seen(rc, failures=self.refused(-1, FINALIZER_SCOPE), **facts))) == RELEASED
 

@@ -19,6 +19,7 @@ from kuberay.api.templates import ray_container
 from kuberay.build import names
 from kuberay.build.fault_tolerance import is_embedded, is_in_redis, storage_namespace
 from kuberay.controllers.conditions import Conditions
+from kuberay.controllers.failures import hold_back
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.plan import ANY_POD, Create, Delete, EmitEvent, Patch, Plan, Subject
 from kuberay.controllers.raycluster import status as statuses
@@ -60,16 +61,24 @@ def add_finalizer(cluster: RayCluster) -> Patch:
 def deletion(seen: Seen, options: ControllerOptions, now: float) -> Plan:
     """The plan for a cluster that goes, by itself or with its namespace.
 
-    Without the finalizer nothing: what it owns follows it.
+    Without the finalizer nothing: what it owns follows it. What was refused a moment ago waits, and nothing for it.
     """
+    plan = _whole(seen, options, now)
+    events = tuple(event for event in plan.events if event.once not in seen.reported)
+    told = frozenset(event.once for event in plan.events)
+    generation = seen.cluster.metadata.generation or 0
+    return hold_back(replace(plan, events=events, told=told), seen.failures, generation=generation, now=now)
+
+
+def _whole(seen: Seen, options: ControllerOptions, now: float) -> Plan:
     cluster = seen.cluster
     if FINALIZER not in cluster.metadata.finalizers:
         return Plan()
     if is_embedded(cluster):
-        return _release(seen, now, "its state is on a volume and not in Redis")
+        return _release(cluster, "its state is on a volume and not in Redis")
     obstacle = _obstacle(seen, options)
     if obstacle is not None:
-        return _release(seen, now, obstacle, _skipped(seen, obstacle))
+        return _release(cluster, obstacle, _skipped(seen, obstacle))
     live = sorted((pod for pod in seen.pods if not pod.is_leaving), key=lambda pod: pod not in seen.heads)
     deletes = tuple(
         Delete(
@@ -88,8 +97,8 @@ def deletion(seen: Seen, options: ControllerOptions, now: float) -> Plan:
         told = _told(seen, options, False, "HeadPodTerminating", message, now)
         stuck = lost(seen.heads, seen.nodes, PODS_SCOPE, options.lost_after, now)
         deletes += stuck.deletes
-        plan = Plan(stages=(deletes,) if deletes else (), status=told, nodes=stuck.nodes, look_again=stuck.look_again)
-        return _held(seen, plan, PODS_SCOPE, now)
+        stages = (deletes,) if deletes else ()
+        return Plan(stages=stages, status=told, nodes=stuck.nodes, look_again=stuck.look_again)
     return _clean(seen, options, deletes, now)
 
 
@@ -112,27 +121,27 @@ def _clean(seen: Seen, options: ControllerOptions, deletes: tuple[Delete, ...], 
     cluster = seen.cluster
     job = next(iter(seen.cleanup_jobs), None)
     if job is not None and job.end is not None:
-        return _ended(seen, job, now)
+        return _ended(cluster, job)
     body = seen.blueprint.cleanup_job(options.build) if job is None else None
     if job is None and body is None:
         obstacle = "; ".join(("no Job can be made from the head's template", *_first_problem(seen)))
-        return _release(seen, now, obstacle, _skipped(seen, obstacle))
+        return _release(cluster, obstacle, _skipped(seen, obstacle))
     begun = _begun(cluster, options)
     timeout = _timeout(cluster)
     if begun is not None and now >= begun + timeout:
         elapsed = f"Redis cleanup did not end within {timeout} seconds"
         late = _warning(cluster, "ForceDeletedStuckCluster", f"{elapsed}; {_left(cluster)}")
-        return _release(seen, now, elapsed, late)
+        return _release(cluster, elapsed, late)
     failure = seen.failures.get(JOB_SCOPE)
     if job is None and failure is not None:
         told = _told(seen, options, True, failure.reason, failure.message, now)
     else:
         name = names.redis_cleanup_job(cluster)
         told = _told(seen, options, True, "CleanupJobRunning", f"waiting for Job {name} to end", now)
-    creates = () if body is None else (_create(cluster, body),)
-    stages = tuple(stage for stage in (deletes, creates) if stage)
+    # At once: workers have nothing to write, and one that does not go must not keep the Job from starting.
+    actions = (*deletes, *(() if body is None else (_create(cluster, body),)))
     left = timeout if begun is None else begun + timeout - now
-    return _held(seen, Plan(stages=stages, status=told, look_again=left), JOB_SCOPE, now)
+    return Plan(stages=(actions,) if actions else (), status=told, look_again=left)
 
 
 def _first_problem(seen: Seen) -> list[str]:
@@ -153,33 +162,19 @@ def _create(cluster: RayCluster, job: bytes) -> Create:
     )
 
 
-def _held(seen: Seen, plan: Plan, scope: str, now: float) -> Plan:
-    """The plan without what was refused a moment ago, and without the events that were told then."""
-    failure = seen.failures.get(scope)
-    if failure is None or not failure.holds(seen.cluster.metadata.generation or 0, now):
-        return plan
-    stages = tuple(
-        kept for stage in plan.stages if (kept := tuple(action for action in stage if action.scope != scope))
-    )
-    wait = failure.retry_at - now
-    look_again = wait if plan.look_again is None else min(wait, plan.look_again)
-    return replace(plan, stages=stages, events=(), held=frozenset({scope}), look_again=look_again)
-
-
-def _ended(seen: Seen, job: Job, now: float) -> Plan:
+def _ended(cluster: RayCluster, job: Job) -> Plan:
     end = job.end
     if end is None or end.type == "Complete":
-        return _release(seen, now, f"Job {job.name} has removed its state from Redis")
+        return _release(cluster, f"Job {job.name} has removed its state from Redis")
     why = f"Job {job.name} has failed" + (f" ({end.reason}: {end.message})" if end.reason else "")
-    failed = _warning(seen.cluster, "RedisCleanupFailed", f"{why}; {_left(seen.cluster)}")
-    return _release(seen, now, why, failed)
+    failed = _warning(cluster, "RedisCleanupFailed", f"{why}; {_left(cluster)}")
+    return _release(cluster, why, failed)
 
 
-def _release(seen: Seen, now: float, why: str, *events: EmitEvent) -> Plan:
+def _release(cluster: RayCluster, why: str, *events: EmitEvent) -> Plan:
     """Let the cluster go."""
-    kept = [each for each in seen.cluster.metadata.finalizers if each != FINALIZER]
-    plan = Plan(stages=((_finalizers(seen.cluster, kept, why),),), events=events)
-    return _held(seen, plan, FINALIZER_SCOPE, now)
+    kept = [each for each in cluster.metadata.finalizers if each != FINALIZER]
+    return Plan(stages=((_finalizers(cluster, kept, why),),), events=events)
 
 
 def _finalizers(cluster: RayCluster, finalizers: list[str], why: str) -> Patch:
@@ -208,6 +203,7 @@ def _warning(cluster: RayCluster, reason: str, note: str, *, is_about_namespace:
         reason=reason,
         action="Cleanup",
         note=f"RayCluster {cluster.namespace}/{cluster.name}: {note}",
+        once=reason,
         is_about_namespace=is_about_namespace,
     )
 
