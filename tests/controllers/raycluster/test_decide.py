@@ -412,8 +412,29 @@ class TestGroups:
         assert found.look_again == 10.0
 
     def test_the_removal_of_an_orphan_that_was_refused_waits_too(self) -> None:
-        situation = seen(workers(0), head(), pod("x", group="gone"), failures={"group gone": failure("group gone")})
+        scope = "removal from group gone"
+        situation = seen(workers(0), head(), pod("x", group="gone"), failures={scope: failure(scope)})
         assert not plan(situation).actions
+
+    def test_a_worker_that_cannot_be_removed_keeps_none_from_coming(self) -> None:
+        rc = cluster(groups=[group(replicas=2, scaleStrategy={"workersToDelete": ["a"]})])
+        scope = "removal from group wg"
+        found = plan(seen(rc, head(), pod("a"), failures={scope: failure(scope)}))
+        assert deletes(found) == []
+        assert len(creates(found)) == 2
+        assert found.held == {scope}
+        assert found.look_again == 10.0
+
+    def test_a_group_that_cannot_grow_can_still_shrink(self) -> None:
+        """What goes may make the room that is wanting."""
+        rc = cluster(groups=[group(replicas=2, scaleStrategy={"workersToDelete": ["a"]})])
+        found = plan(seen(rc, head(), pod("a"), failures={"group wg": failure("group wg")}))
+        assert deletes(found) == ["a"]
+        assert creates(found) == []
+
+    def test_a_failure_to_remove_is_forgotten_when_nothing_is_to_be_removed(self) -> None:
+        scope = "removal from group wg"
+        assert plan(seen(workers(1), head(), pod("a"), failures={scope: failure(scope)})).held == set()
 
     def test_a_refused_group_is_tried_again_in_time(self) -> None:
         situation = seen(workers(1), head(), failures={"group wg": failure("group wg", retry_in=0)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuberay.api.gates import FeatureGates, Gate
+from kuberay.controllers.failures import Failure
 from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.plan import Create, Delete
 from kuberay.kube.resources import SERVICES
 from tests.build.clusters import group
 from tests.controllers.raycluster.situations import (
+    NOW,
     OPTIONS,
     after,
     cluster,
@@ -146,6 +149,13 @@ class TestALostHost:
 
 
 class TestShrinking:
+    def test_it_goes_on_while_nothing_can_be_made(self) -> None:
+        held = Failure(scope="group tpu", reason="", message="", generation=1, attempts=1, retry_at=NOW + 1)
+        one = situation(tpus(1, named=("a-0",)), *replica("a", 0))
+        found = plan(replace(one, failures={"group tpu": held}))
+        assert deletes(found) == ["a-0", "a-1"]
+        assert creates(found) == []
+
     def test_a_named_pod_stands_for_its_replica(self) -> None:
         """raycluster EX-69."""
         rc = tpus(1, 3, named=("b-1",), enableInTreeAutoscaling=True)

@@ -348,10 +348,10 @@ class _Draft:
             orphan for orphan in scale.orphans(self._seen, self._options) if not self._is_held(orphan.scope)
         ]
         for group in self._cluster.spec.worker_group_specs:
-            if self._is_held(scaling.scope(group.group_name)):
-                continue
-            needs = scale.scale(self._seen, group, self._options, self._now)
-            self._deletes += needs.deletes
+            may_grow = not self._is_held(scaling.scope(group.group_name))
+            needs = scale.scale(self._seen, group, self._options, self._now, may_grow=may_grow)
+            if needs.deletes and not self._is_held(scaling.removal_scope(group.group_name)):
+                self._deletes += needs.deletes
             self._workers += needs.creates
             if needs.look_again is not None:
                 self._waits.append(needs.look_again)

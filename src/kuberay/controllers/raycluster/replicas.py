@@ -47,11 +47,15 @@ class Replica:
     """Whether some host of it is already on its way out."""
 
 
-def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: float) -> Scaling:
+def scale(
+    seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: float, *, may_grow: bool = True
+) -> Scaling:
     """Bring one group to its number of replicas.
 
     A replica with a Pod that is broken, named, or missing goes as a whole, and is replaced in the same breath; but one
     of which nothing runs yet is only completed, for it was cut short while it was made.
+
+    :param may_grow: whether Pods may be made at the moment.
     """
     size = hosts(group)
     named = named_workers(group)
@@ -66,7 +70,7 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
         if wait is not None:
             waits.append(wait)
         if why is not None:
-            deletes += [delete(pod, scope(group.group_name), why) for pod in replica.pods]
+            deletes += [delete(pod, group.group_name, why) for pod in replica.pods]
         else:
             kept.append(replica)
 
@@ -74,12 +78,14 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
     missing = desired - len(kept)
     most = max(options.batch // size, 1)
     counts = f"worker group {group.group_name} has {len(kept)}"
-    makers = _Maker(seen, group, options)
     if missing < 0 and may_choose_victims(seen, options):
         why = f"{counts} replicas and shall have {desired}"
         victims = _least_useful(kept, min(-missing, most))
-        deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for each in victims for pod in each.pods]
+        deletes += [delete(pod, group.group_name, why, is_fenced=True) for each in victims for pod in each.pods]
         kept = [replica for replica in kept if replica not in victims]
+    if not may_grow:
+        return Scaling(tuple(deletes), (), min(waits, default=None))
+    makers = _Maker(seen, group, options)
     incomplete = [replica for replica in kept if len(replica.pods) < size]
     whole = len(kept) - len(incomplete)
     for replica in incomplete[: max(desired - whole, 0)]:

@@ -34,21 +34,25 @@ if TYPE_CHECKING:
 _NAMED = "it is named in workersToDelete"
 
 
-def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: float) -> Scaling:
+def scale(
+    seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: float, *, may_grow: bool = True
+) -> Scaling:
     """Bring one group to its size.
 
     Broken Pods go first, and are replaced in the same breath; Pods that are named go next, because whoever named them
     knows which Ray nodes are idle. A Pod that is on its way out is neither capacity nor surplus. When too many are
     left, the ones that do the least go: not running, then not ready, then the newest.
+
+    :param may_grow: whether Pods may be made at the moment.
     """
     workers = seen.flock.groups.get(group.group_name, Workers())
     arriving = [pod for pod in workers.others if not pod.is_leaving]
     if group.suspend:
         why = f"worker group {group.group_name} is suspended"
         live = [*arriving, *workers.steady]
-        return Scaling(tuple(delete(pod, scope(group.group_name), why) for pod in live[: options.batch]))
+        return Scaling(tuple(delete(pod, group.group_name, why) for pod in live[: options.batch]))
     if hosts(group) > 1 and Gate.RAY_MULTI_HOST_INDEXING in options.gates:
-        return replicas.scale(seen, group, options, now)
+        return replicas.scale(seen, group, options, now, may_grow=may_grow)
 
     deletes: list[Delete] = []
     kept: list[Pod] = []
@@ -62,28 +66,28 @@ def scale(seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: f
                 kept.append(pod)
                 look_again = wait if look_again is None else min(look_again, wait)
                 continue
-            deletes.append(delete(pod, scope(group.group_name), broken))
+            deletes.append(delete(pod, group.group_name, broken))
         elif pod.name in named:
-            deletes.append(delete(pod, scope(group.group_name), _NAMED))
+            deletes.append(delete(pod, group.group_name, _NAMED))
         else:
             kept.append(pod)
     # Nothing can be wrong with these, and there may be thousands of them: only names have to be looked for.
     steady: Sequence[Pod] = workers.steady
     if named:
-        deletes += [delete(pod, scope(group.group_name), _NAMED) for pod in steady if pod.name in named]
+        deletes += [delete(pod, group.group_name, _NAMED) for pod in steady if pod.name in named]
         steady = [pod for pod in steady if pod.name not in named]
 
     count = len(steady) + len(kept)
     desired = desired_pods(group)
     missing = desired - count
     creates: list[Create] = []
-    if missing > 0:
+    if missing > 0 and may_grow:
         why = f"worker group {group.group_name} has {count} of {desired} Pods"
         creates = list(_new_pods(seen, group, [*steady, *kept], min(missing, options.batch), options, why))
     elif missing < 0 and may_choose_victims(seen, options):
         why = f"worker group {group.group_name} has {count} Pods and shall have {desired}"
         victims = _least_useful([*steady, *kept], min(-missing, options.batch))
-        deletes += [delete(pod, scope(group.group_name), why, is_fenced=True) for pod in victims]
+        deletes += [delete(pod, group.group_name, why, is_fenced=True) for pod in victims]
     return Scaling(tuple(deletes), tuple(creates), look_again)
 
 
@@ -97,7 +101,7 @@ def orphans(seen: Seen, options: ControllerOptions) -> Iterator[Delete]:
         for pod in seen.of_group(name):
             if not pod.is_leaving and left:
                 left -= 1
-                yield delete(pod, scope(name), f"its worker group {name!r} is no longer in the spec")
+                yield delete(pod, name, f"its worker group {name!r} is no longer in the spec")
 
 
 def _new_pods(

@@ -29,8 +29,13 @@ class Scaling:
 
 
 def scope(group: str) -> str:
-    """The name under which failures of a group are kept."""
+    """The name under which failures to make Pods of a group are kept."""
     return f"group {group}"
+
+
+def removal_scope(group: str) -> str:
+    """The name under which failures to remove Pods of a group are kept: one that has to stay keeps none from coming."""
+    return f"removal from group {group}"
 
 
 def desired_pods(group: WorkerGroupSpec) -> int:
@@ -69,15 +74,15 @@ def may_choose_victims(seen: Seen, options: ControllerOptions) -> bool:
     return not seen.cluster.spec.is_autoscaling or options.random_pod_delete
 
 
-def delete(pod: Pod, scope: str, why: str, *, is_fenced: bool = False) -> Delete:
-    """The removal of a worker."""
+def delete(pod: Pod, group: str, why: str, *, is_fenced: bool = False) -> Delete:
+    """The removal of a worker from its group."""
     return Delete(
         resource=PODS,
         namespace=pod.metadata.namespace,
         name=pod.name,
         uid=pod.metadata.uid,
         subject=WORKER_POD,
-        scope=scope,
+        scope=removal_scope(group),
         why=why,
         is_fenced=is_fenced,
     )

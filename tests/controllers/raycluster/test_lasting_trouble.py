@@ -1,0 +1,134 @@
+"""Servers that are slow or contended, and Pods that have to stay: each costs what it must, and nothing is repeated
+without a pause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.controllers.options import ControllerOptions
+from kuberay.controllers.raycluster.controller import RayClusterController
+from kuberay.kube.errors import Conflict, Forbidden, Timeout
+from kuberay.kube.identity import Key
+from kuberay.kube.recorder import Recorder
+from kuberay.kube.resources import JOBS
+from tests.build.clusters import group
+from tests.controllers.embedded import embedded
+from tests.controllers.raycluster.test_controller import fill, is_create
+from tests.operator.world import World, living, operating
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from kuberay.kube.client import Client
+    from kuberay.kube.transport import Request
+    from tests.controllers.embedded import Meddler
+
+
+@pytest.fixture
+async def server() -> tuple[Client, Meddler]:
+    return await embedded()
+
+
+@pytest.fixture
+async def meddler(server: tuple[Client, Meddler]) -> Meddler:
+    return server[1]
+
+
+@pytest.fixture
+async def world(server: tuple[Client, Meddler]) -> AsyncIterator[World]:
+    client, _ = server
+    async with living(client) as world, operating(client, world.namespace):
+        yield world
+
+
+class TestFailuresInPassing:
+    async def test_a_group_that_gets_no_answer_is_told_and_keeps_no_other_waiting(
+        self, server: tuple[Client, Meddler]
+    ) -> None:
+        client, meddler = server
+        meddler.before = lambda request: (
+            Timeout("did not complete in time") if is_create(request, "pods", b'"ray.io/group":"a"') else None
+        )
+        now = 0.0
+        recorder = Recorder(client, "test")
+        controller = RayClusterController(client, recorder, ControllerOptions(), now=lambda: now)
+        async with living(client) as world:
+            await world.apply(groups=[group("a", replicas=40, maxReplicas=40), group("b", replicas=40, maxReplicas=40)])
+            await fill(controller, client)
+            await controller.reconcile(Key(world.namespace, "rc"))
+            assert len(await world.pods("worker")) == 40, "those of the other group"
+            for moment in (1.0, 2.0, 4.0):
+                now = moment
+                with pytest.raises(Timeout):
+                    await controller.reconcile(Key(world.namespace, "rc"))
+            await controller.reconcile(Key(world.namespace, "rc"))
+            found = await world.condition("ReplicaFailure")
+            assert (found.reason, "did not complete in time" in found.message) == ("FailedCreateWorkerPod", True)
+            recorder.stop()
+            await recorder.run()
+            assert "did not complete in time" in await world.has_event("FailedToCreateWorkerPod")
+
+    async def test_a_contended_quota_does_not_slow_a_group_down_and_is_no_news(
+        self, world: World, meddler: Meddler
+    ) -> None:
+        creates = 0
+
+        def contend(request: Request) -> Exception | None:
+            nonlocal creates
+            if not is_create(request, "pods"):
+                return None
+            creates += 1
+            return Conflict('resourcequotas "compute": the object has been modified') if creates % 3 == 0 else None
+
+        meddler.before = contend
+        await world.apply(groups=[group(replicas=60, maxReplicas=60)])
+        await world.ready(60)
+        assert not [reason for reason, _ in await world.events() if reason.startswith("Failed")]
+
+
+class TestAPodThatHasToStay:
+    async def test_keeps_no_other_when_its_cluster_is_suspended(self, world: World, meddler: Meddler) -> None:
+        await world.apply(groups=[group(replicas=30, maxReplicas=30)])
+        await world.ready(30)
+        protected = (await world.pods("worker"))[0].name
+        meddler.before = lambda request: (
+            Forbidden("a policy protects it")
+            if request.method == "DELETE" and request.path.endswith(protected)
+            else None
+        )
+        await world.patch({"spec": {"suspend": True}})
+
+        async def is_alone() -> bool:
+            return [pod.name for pod in await world.pods()] == [protected]
+
+        await world.becomes(is_alone)
+        assert "a policy protects it" in (await world.condition("ReplicaFailure")).message
+        meddler.before = lambda _: None
+        await world.condition("RayClusterSuspended")
+
+    async def test_is_asked_to_go_with_pauses_when_its_cluster_is_deleted_and_not_waited_for(
+        self, world: World, meddler: Meddler
+    ) -> None:
+        await world.apply(gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+        await world.ready(1)
+        refused: list[Request] = []
+
+        def refuse(request: Request) -> Exception | None:
+            if request.method != "DELETE" or "-worker-" not in request.path:
+                return None
+            refused.append(request)
+            return Forbidden("a policy protects it")
+
+        meddler.before = refuse
+        await world.delete(RAY_CLUSTERS, "rc")
+
+        async def has_job() -> bool:
+            return await world.uid(JOBS, "rc-redis-cleanup") is not None
+
+        await world.becomes(has_job)
+        await world.condition("ReplicaFailure")
+        assert len(refused) <= 3
+        meddler.before = lambda _: None
