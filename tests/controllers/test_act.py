@@ -181,6 +181,14 @@ class TestCreating:
         outcome = await world.actor.run([[replace(create("a"), takes_any=True)]], "u-1")
         assert [action.name for action in outcome.found] == ["a"]
 
+    async def test_one_that_nobody_sees_costs_another_name_where_that_will_do(self, world: World) -> None:
+        await world.client.create(PODS, body("a"), namespace="default")
+        world.store.passed("999999")
+        outcome = await world.actor.run([[replace(create("a"), takes_another_name=True), create("b")]], "u-1")
+        assert (outcome.occupied, outcome.refused) == (["a"], [])
+        assert outcome.is_outdated, "it is decided anew"
+        assert [action.name for action in outcome.done] == ["b"]
+
     async def test_one_that_nobody_sees_and_that_is_leaving_is_waited_for(self, world: World) -> None:
         await world.client.create(PODS, body("a", finalizers=["example.com/hold"]), namespace="default")
         await world.client.delete(PODS, "a", namespace="default")

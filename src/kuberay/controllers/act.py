@@ -138,7 +138,12 @@ class Actor:
                 log.info("gone meanwhile", what=action.subject.noun, name=action.name)
                 outcome.is_behind = True
             except (NameTaken, Undone) as error:
-                _refuse(action, str(error), outcome)
+                if isinstance(error, NameTaken) and isinstance(action, Create) and action.takes_another_name:
+                    log.info("another name is needed", what=action.subject.noun, name=action.name, why=str(error))
+                    outcome.occupied.append(action.name)
+                    outcome.is_outdated = True
+                else:
+                    _refuse(action, str(error), outcome)
             except KubeError as error:
                 if _is_passing(error):
                     log.warning("failed in passing", what=refusal_message(action, str(error)), why=action.why)
@@ -166,7 +171,7 @@ class Actor:
             cache.store.wrote(made)
             if cache.store.get(action.namespace, action.name) is None:
                 # Nobody would ever see it, and it would be made again for ever.
-                if identity(made).leaving:
+                if identity(made).leaving and not action.takes_another_name:
                     raise Conflict(
                         f"{action.resource.kind} {action.name} still has the name, and is on its way out"
                     ) from None

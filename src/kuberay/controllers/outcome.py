@@ -26,6 +26,8 @@ class Outcome:
     """Actions that the server would not have, with what it said."""
     failed: list[tuple[Action, KubeError]] = field(default_factory=list)
     """Actions that came to nothing through no fault of theirs: they may succeed in a moment."""
+    occupied: list[str] = field(default_factory=list)
+    """Names that are taken by what no cache tells of; another of the series has to be found."""
     stopped: set[str] = field(default_factory=set)
     """Scopes in which no more is tried: what was refused to one would be refused to the next."""
     is_outdated: bool = False

@@ -63,6 +63,8 @@ class Create:
     """Whether an object that somebody else made under this name serves as well."""
     tells_of_others: bool = False
     """Whether users should know when somebody else has made it."""
+    takes_another_name: bool = False
+    """Whether it may as well be made under another name, when this one turns out to be taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

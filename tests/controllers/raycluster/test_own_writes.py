@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     from tests.controllers.embedded import Meddler
 
 
+OPTIONS = ControllerOptions(resync=None)
+
+
 class Scene:
     """A controller that follows nothing: it knows what it wrote, and what it is told."""
 
     def __init__(self, world: World, meddler: Meddler) -> None:
         self.world = world
         self._meddler = meddler
-        self.controller = RayClusterController(
-            world.client, Recorder(world.client, "test"), ControllerOptions(resync=None)
-        )
+        self.controller = RayClusterController(world.client, Recorder(world.client, "test"), OPTIONS)
 
     async def begin(self, *groups: dict[str, Any]) -> None:
         """Make a cluster, and work on it."""
@@ -124,6 +125,32 @@ async def test_a_pod_that_is_gone_before_anybody_saw_it_is_replaced_when_that_is
     await scene.tell_all()
     await scene.work()
     assert len(await scene.workers()) == 1
+
+
+async def test_the_replacement_of_a_lost_pod_has_another_name(scene: Scene) -> None:
+    """Ray's autoscaler knows workers by their names, and has removed whom it takes for a dead one."""
+    await scene.begin(group(replicas=2))
+    lost, kept = await scene.world.pods("worker")
+    await scene.world.client.delete(PODS, lost.name, namespace=scene.world.namespace, grace_period_seconds=0)
+    await scene.tell_all()
+    await scene.work()
+    names = {pod.name for pod in await scene.world.pods("worker")}
+    assert len(names) == 2
+    assert kept.name in names
+    assert lost.name not in names
+
+
+async def test_a_pod_that_was_taken_out_by_its_label_is_replaced_under_another_name(scene: Scene) -> None:
+    await scene.begin(group(replicas=2))
+    taken_out, _ = await scene.world.pods("worker")
+    unlabelled = {"metadata": {"labels": {"ray.io/node-type": None}}}
+    await scene.world.client.patch(PODS, taken_out.name, unlabelled, namespace=scene.world.namespace)
+    # An operator that was started only then does not know the name.
+    scene.controller = RayClusterController(scene.world.client, Recorder(scene.world.client, "test"), OPTIONS)
+    await scene.tell_all()
+    await scene.work()
+    assert len(await scene.workers()) == 2
+    assert await scene.world.uid(PODS, taken_out.name) == taken_out.metadata.uid
 
 
 async def test_a_cluster_that_is_gone_is_forgotten(scene: Scene) -> None:

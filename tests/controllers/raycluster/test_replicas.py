@@ -99,6 +99,13 @@ class TestGrowing:
         left = [*replica("a", 0), *replica("c", 2)]
         assert [(index, host) for index, _, host in places(plan(situation(tpus(3), *left)))] == [("1", "0"), ("1", "1")]
 
+    def test_none_of_its_hosts_has_a_name_that_somebody_had_a_moment_ago(self) -> None:
+        one = situation(tpus(1))
+        first = {each.name for each in plan(one).actions}
+        later = {each.name for each in plan(replace(one, used_names=first)).actions}
+        assert len(later) == 2
+        assert later.isdisjoint(first)
+
     def test_a_batch_is_never_a_part_of_a_replica(self) -> None:
         options = ControllerOptions(resync=None, batch=5)
         assert len(places(plan(situation(tpus(4, 2)), options))) == 4

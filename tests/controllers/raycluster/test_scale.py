@@ -38,6 +38,16 @@ def test_others_go_for_those_who_are_not_there_when_any_may() -> None:
     assert left("g1", "g2", random=True) == "abc"
 
 
+def test_no_name_is_used_again_that_somebody_had_a_moment_ago() -> None:
+    """Ray's autoscaler knows workers by their names: a new one would be taken for the dead one."""
+    situation = seen(cluster(groups=[group(replicas=2)]), head())
+    first = {each.name for each in plan(situation).actions}
+    assert {each.name for each in plan(situation).actions} == first, "or a create that is sent twice makes two"
+    later = {each.name for each in plan(replace(situation, used_names=first)).actions}
+    assert len(later) == 2
+    assert later.isdisjoint(first)
+
+
 def test_pods_of_a_group_that_is_gone_go_in_portions_and_once() -> None:
     orphans = [pod(name, group="gone", leaving=name == "a") for name in WORKERS]
     situation = seen(cluster(groups=[]), head(), *orphans)

@@ -38,6 +38,7 @@ from kuberay.controllers.raycluster.observe import (
     owner_index,
 )
 from kuberay.controllers.raycluster.status import at_a_loss
+from kuberay.controllers.raycluster.used_names import UsedNames
 from kuberay.controllers.running import RayController
 from kuberay.kube.controller import Result, itself, owner
 from kuberay.kube.identity import Key, identity, version_order
@@ -100,6 +101,7 @@ class _Memory:
 
     uid: str
     failures: dict[str, Failure] = field(default_factory=dict)
+    used_names: UsedNames = field(default_factory=UsedNames)
     reported: frozenset[str] = frozenset()
     lookups: Lookups = field(default_factory=Lookups)
     status_held: float | None = None
@@ -145,6 +147,7 @@ class RayClusterController(RayController):
         self.clusters: Store[RayCluster] = Store()
         self.pods: Store[Pod] = Store()
         self._census = Census(self.pods)
+        self.pods.on_change(self._note_departure)
         self.services: Store[Service] = Store({BY_OWNER: owner_index})
         self.jobs: Store[Job] = Store({BY_OWNER: owner_index})
         self.claims: Store[PersistentVolumeClaim] = Store()
@@ -230,6 +233,7 @@ class RayClusterController(RayController):
             claims=self.claims,
             is_namespace_closing=memory.is_namespace_closing,
             failures=memory.failures,
+            used_names=memory.used_names.at(self._now()),
             reported=memory.reported,
         )
         plan = await self._decide(seen)
@@ -252,10 +256,20 @@ class RayClusterController(RayController):
         waits = [plan.look_again, wait, _CATCHING_UP if is_held_back else None]
         return Result(requeue_after=min((each for each in waits if each is not None), default=None))
 
+    def _note_departure(self, old: Pod | None, new: Pod | None) -> None:
+        """Remember the names of Pods that have left."""
+        owner = old.metadata.controller if old is not None and new is None else None
+        if old is not None and owner is not None:
+            memory = self._memory.get(Key(old.metadata.namespace, owner.name))
+            if memory is not None and memory.uid == owner.uid:
+                memory.used_names.note(old.name, self._now())
+
     def _remember(self, cluster: RayCluster, plan: Plan, outcome: Outcome, memory: _Memory) -> bool:
         """Keep what was refused, and forget what is settled; tells whether there was something to forget."""
         memory.is_namespace_closing |= outcome.is_namespace_closing
         memory.lookups.note(outcome.found)
+        for name in outcome.occupied:
+            memory.used_names.note(name, self._now())
         before = memory.failures
         memory.failures = failures.after(
             before,

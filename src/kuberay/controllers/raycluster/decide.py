@@ -373,8 +373,9 @@ def _new_head(seen: Seen, options: ControllerOptions) -> Create:
     cluster = seen.cluster
     template = seen.blueprint.head(options.build)
     name = pods.head_name(cluster, options.build)
+    is_generated = name is None
     if name is None:
-        taken = {pod.name for pod in (*seen.pods, *seen.strangers)}
+        taken = {pod.name for pod in (*seen.pods, *seen.strangers)} | seen.used_names
         name = names.unused(names.head_generate_name(cluster), f"{cluster.metadata.uid}/{names.HEAD}", taken)
     return Create(
         resource=PODS,
@@ -384,4 +385,5 @@ def _new_head(seen: Seen, options: ControllerOptions) -> Create:
         subject=HEAD_POD,
         scope=HEAD_SCOPE,
         why="the cluster has no head Pod",
+        takes_another_name=is_generated,
     )

@@ -15,6 +15,7 @@ from kuberay.kube.resources import SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from kuberay.api.core import Job, PersistentVolumeClaim, Pod, Service
     from kuberay.api.partial import Ingress, PartialObject
@@ -58,6 +59,8 @@ class Seen:
     """Whether the namespace is being deleted, so that nothing can be made in it."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
     """What could not be done lately, by scope."""
+    used_names: AbstractSet[str] = frozenset()
+    """Names of Pods that have left lately, or that belong to Pods of which no cache tells."""
     reported: frozenset[str] = frozenset()
     """What users were told once and is still so, such as the uids of strangers."""
 
@@ -131,6 +134,7 @@ def observe(
     claims: Store[PersistentVolumeClaim] | None = None,
     is_namespace_closing: bool = False,
     failures: Mapping[str, Failure],
+    used_names: AbstractSet[str] = frozenset(),
     reported: frozenset[str],
 ) -> Seen:
     """Everything the caches know about a cluster.
@@ -164,6 +168,7 @@ def observe(
         nodes=nodes or {},
         is_namespace_closing=is_namespace_closing,
         failures=failures,
+        used_names=used_names,
         reported=reported,
     )
 

@@ -22,6 +22,7 @@ from kuberay.controllers.raycluster.scaling import (
     may_choose_victims,
     named_workers,
     scope,
+    taken_names,
 )
 from kuberay.kube.resources import PODS
 
@@ -179,7 +180,7 @@ class _Maker:
         self._group = group
         self._options = options
         self._seed = f"{seen.cluster.metadata.uid}/{group.group_name}"
-        self._taken = {pod.name for pod in (*seen.pods, *seen.strangers)} | named_workers(group)
+        self._taken = taken_names(seen, group)
         self._replica_names = {
             pod.metadata.labels.get(labels.REPLICA_NAME, "") for pod in seen.of_group(group.group_name)
         }
@@ -216,4 +217,5 @@ class _Maker:
             subject=WORKER_POD,
             scope=scope(self._group.group_name),
             why=why,
+            takes_another_name=True,
         )

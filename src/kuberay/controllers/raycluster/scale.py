@@ -19,6 +19,7 @@ from kuberay.controllers.raycluster.scaling import (
     may_choose_victims,
     named_workers,
     scope,
+    taken_names,
 )
 from kuberay.kube.resources import PODS
 
@@ -111,8 +112,7 @@ def _new_pods(
     cluster: RayCluster = seen.cluster
     template = seen.blueprint.worker(group, options.build)
     prefix = names.worker_generate_name(cluster, group)
-    # Whoever asked for the removal of a Pod must not find its name alive again.
-    taken = {pod.name for pod in (*seen.pods, *seen.strangers)} | named_workers(group)
+    taken = taken_names(seen, group)
     used = {label_number(pod, labels.REPLICA_INDEX) for pod in kept}
     has_indices = Gate.RAY_MULTI_HOST_INDEXING in options.gates
     index = 0
@@ -130,6 +130,7 @@ def _new_pods(
             subject=WORKER_POD,
             scope=scope(group.group_name),
             why=why,
+            takes_another_name=True,
         )
 
 

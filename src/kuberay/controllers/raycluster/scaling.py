@@ -88,6 +88,15 @@ def delete(pod: Pod, group: str, why: str, *, is_fenced: bool = False) -> Delete
     )
 
 
+def taken_names(seen: Seen, group: WorkerGroupSpec) -> set[str]:
+    """The names that no new worker of a group may have.
+
+    Whoever asked for the removal of a Pod must not find its name alive again. Nor must Ray's autoscaler, which knows
+    Pods by their names alone: it takes a new one for the old one that it knows to be dead, and has it removed.
+    """
+    return {pod.name for pod in (*seen.pods, *seen.strangers)} | named_workers(group) | seen.used_names
+
+
 def label_number(pod: Pod, key: str) -> int:
     """A number in a Pod's labels; one that cannot be read is no number of ours."""
     text = pod.metadata.labels.get(key, "")
