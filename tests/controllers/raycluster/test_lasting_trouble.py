@@ -1,5 +1,5 @@
-"""Servers that are slow or contended, and Pods that have to stay: each costs what it must, and nothing is repeated
-without a pause."""
+"""Servers that are slow or contended, Pods that have to stay, and a definition that drops what is written: each costs
+what it must, and nothing is repeated without a pause."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kuberay.api.crd import crd
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.raycluster.controller import RayClusterController
 from kuberay.kube.errors import Conflict, Forbidden, Timeout
 from kuberay.kube.identity import Key
 from kuberay.kube.recorder import Recorder
-from kuberay.kube.resources import JOBS
+from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS
 from tests.build.clusters import group
 from tests.controllers.embedded import embedded
-from tests.controllers.raycluster.test_controller import fill, is_create
+from tests.controllers.raycluster.test_controller import fill, is_create, status_writes
 from tests.operator.world import World, living, operating
 
 if TYPE_CHECKING:
@@ -132,3 +133,28 @@ class TestAPodThatHasToStay:
         await world.condition("ReplicaFailure")
         assert len(refused) <= 3
         meddler.before = lambda _: None
+
+
+async def test_a_definition_that_drops_conditions_is_told_once_and_not_written_to_without_end(
+    server: tuple[Client, Meddler],
+) -> None:
+    client, meddler = server
+    old = crd("RayCluster", slim=True)
+    for version in old["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"].pop("conditions", None)
+    await client.replace(CUSTOM_RESOURCE_DEFINITIONS, old["metadata"]["name"], old)
+    recorder = Recorder(client, "test")
+    controller = RayClusterController(client, recorder, ControllerOptions(resync=None))
+    async with living(client) as world:
+        await world.apply(suspend=True)
+        await fill(controller, client)
+        key = Key(world.namespace, "rc")
+        assert await controller.reconcile(key) is not None  # its Service is made
+        waits = [result and result.requeue_after for result in [await controller.reconcile(key) for _ in range(3)]]
+        assert waits == [None, None, None]
+        assert 0 < status_writes(meddler) <= 3
+        recorder.stop()
+        await recorder.run()
+        told = [note for reason, note in await world.events() if reason == "OutdatedCRD"]
+        assert len(told) == 1
+        assert "kuberay crds" in told[0]

@@ -91,6 +91,10 @@ _CHILDREN: dict[Resource, type[PartialObject | Ingress]] = {
 """The kinds of children beside Pods and Services, and what is kept of each."""
 _CATCHING_UP = 0.5
 """Seconds after which a cache that was behind is asked again."""
+_OLD_CRD = (
+    "The CustomResourceDefinition of RayClusters drops status.conditions, without which no cluster can be suspended or "
+    "cleaned up after: apply that of this version, as kuberay crds prints it"
+)
 _is_news = any_of(generation_changed, deletion_asked, labels_changed, annotations_changed)
 """Whether a change of a cluster is one that decisions depend on; its status is our own word."""
 
@@ -109,6 +113,8 @@ class _Memory:
     status_due: float = 0.0
     """When it has to be written."""
     is_namespace_closing: bool = False
+    loses_conditions: bool = False
+    """Whether users were told that the server does not store its conditions."""
     confirmed_at: str = ""
     """The version of the cluster at which its Pods were last known to be as cached."""
     blueprint: Blueprint | None = None
@@ -348,12 +354,22 @@ class RayClusterController(RayController):
             written = await self._actor.patch_status(plan.status)
             if written is None:
                 wait = _CATCHING_UP
-            elif plan.status.leads_on:
+            elif plan.status.leads_on and self._keeps_conditions(written, memory):
                 wait = 0.0
         memory.status_held = None
         self._emit(seen.cluster, plan.events)
         memory.reported = plan.told
         return wait
+
+    def _keeps_conditions(self, cluster: RayCluster, memory: _Memory) -> bool:
+        """Whether a status is stored with its conditions: what comes next is decided from them."""
+        if cluster.status.conditions:
+            return True
+        if not memory.loses_conditions:
+            memory.loses_conditions = True
+            log.error(_OLD_CRD)
+            self._emit(cluster, [EmitEvent(type="Warning", reason="OutdatedCRD", action="Update", note=_OLD_CRD)])
+        return False
 
     def _tell_unreadable(self, found: Unreadable) -> None:
         """A cluster that cannot even be read gets no status; its events can say so, whatever is in it."""
