@@ -285,9 +285,13 @@ class TestChanging:
         assert list(world.store) == []
         assert await world.names() == [], "what comes after it is decided when it is known"
 
-    async def test_one_that_somebody_has_changed_is_not_taken_to_be_done(self, world: World) -> None:
+    @pytest.mark.parametrize("is_known", [False, True])
+    async def test_one_that_somebody_has_changed_is_not_taken_to_be_done(self, world: World, is_known: bool) -> None:
         old = await world.pod("a")
-        await world.client.patch(PODS, "a", {"metadata": {"labels": {"by": "somebody"}}}, namespace="default")
+        labelled = {"metadata": {"labels": {"by": "somebody"}}}
+        new = await world.client.patch(PODS, "a", labelled, namespace="default", type=Pod)
+        if is_known:
+            world.store.applied(new)
         change = {"metadata": {"finalizers": ["example.com/x"], "resourceVersion": old.metadata.resource_version}}
         outcome = await world.actor.run([[replace(patch("a", old.metadata.uid), patch=change)], [create("b")]], "u-1")
         assert outcome.done == []

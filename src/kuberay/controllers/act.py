@@ -273,13 +273,14 @@ class Actor:
         """
         cache = self._caches[action.resource]
         known = cache.store.get(action.namespace, action.name)
+        expected = version_of({"metadata": action.patch.get("metadata")}) if isinstance(action, Patch) else ""
         try:
             found = await self._client.get(action.resource, action.name, namespace=action.namespace, type=cache.type)
         except NotFound:
             return
         if identity(found).uid != action.uid:
             return
-        if known is not None and version_of(known) == version_of(found):
+        if version_of(found) == (expected or (version_of(known) if known is not None else "")):
             raise conflict
         cache.store.wrote(found)
         raise Outdated
