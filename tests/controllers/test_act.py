@@ -498,6 +498,12 @@ class TestLog:
         outcome = await actor.run([[create("a"), create("b")]], "u-1")
         assert [action.name for action in outcome.done] == ["a", "b"]
 
+    async def test_so_are_those_that_were_refused(self, world: World) -> None:
+        world.meddler.before = lambda request: Forbidden("no") if request.method == "POST" else None
+        actor = Actor(Client(Laggard(world.client.transport)), {PODS: Cache(world.store, Pod)}, concurrency=4)
+        outcome = await actor.run([[create("a", scope="one"), create("b", scope="other")]], "u-1")
+        assert [action.name for action, _ in outcome.refused] == ["a", "b"]
+
     async def test_what_is_done_for_one_reason_is_one_line_with_all_names(self, world: World) -> None:
         pod = await world.pod("old")
         with capture_logs() as lines:

@@ -76,15 +76,13 @@ class Actor:
         """
         outcome = Outcome()
         for stage in stages:
-            before, missed = len(outcome.done), len(outcome.refused)
+            before = len(outcome.done)
             try:
                 await _at_once([self._attempt(action, owner_uid, outcome) for action in stage])
             finally:
-                # As they were planned, in whatever order the answers came: so is what users are told of them.
-                done = {id(action) for action in outcome.done[before:]}
-                outcome.done[before:] = [action for action in stage if id(action) in done]
+                _put_in_order(outcome, before, stage)
                 _log(outcome.done[before:])
-                _log_refused(outcome.refused[missed:])
+                _log_refused(outcome.refused)
             if not outcome.is_whole:
                 break
         return outcome
@@ -306,6 +304,13 @@ async def _at_once(attempts: Sequence[Coroutine[Any, Any, None]]) -> None:
     async with asyncio.TaskGroup() as group:
         for attempt in attempts:
             group.create_task(attempt)
+
+
+def _put_in_order(outcome: Outcome, before: int, stage: Sequence[Action]) -> None:
+    """As they were planned, in whatever order the answers came: so is what users are told of them."""
+    places = {id(action): place for place, action in enumerate(stage)}
+    outcome.done[before:] = sorted(outcome.done[before:], key=lambda action: places[id(action)])
+    outcome.refused.sort(key=lambda refused: places[id(refused[0])])
 
 
 def _log(done: Sequence[Action]) -> None:
