@@ -12,6 +12,7 @@ import orjson
 from kuberay.api.cel import MANAGED_BY_OPERATOR
 from kuberay.build.network_policy import policies
 from kuberay.controllers.drift import drift
+from kuberay.controllers.failures import hold_back
 from kuberay.controllers.plan import Create, Delete, EmitEvent, Patch, Plan, Subject
 from kuberay.kube.resources import NETWORK_POLICIES
 
@@ -49,19 +50,8 @@ def decide(cluster: RayCluster, found: Iterable[NetworkPolicy], failures: Mappin
     for name, existing in there.items():
         if name not in wanted and _is_ours(existing, cluster) and existing.metadata.deletion_timestamp is None:
             actions.append(_delete(cluster, existing))
-    held = {
-        action.scope
-        for action in actions
-        if (failure := failures.get(action.scope)) and failure.holds(cluster.metadata.generation or 0, now)
-    }
-    waits = [failures[scope].retry_at - now for scope in held]
-    tried = tuple(action for action in actions if action.scope not in held)
-    return Plan(
-        stages=(tried,) if tried else (),
-        events=tuple(events),
-        held=frozenset(held),
-        look_again=min(waits, default=None),
-    )
+    plan = Plan(stages=(tuple(actions),) if actions else (), events=tuple(events))
+    return hold_back(plan, failures, generation=cluster.metadata.generation or 0, now=now)
 
 
 def _is_ours(policy: NetworkPolicy, cluster: RayCluster) -> bool:
