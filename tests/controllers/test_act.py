@@ -375,6 +375,15 @@ class TestDeleting:
         assert len(outcome.done) == 1
         assert list(world.store) == []
 
+    async def test_one_that_was_leaving_and_is_gone_is_not_asked_to_go_for_ever(self, world: World) -> None:
+        leaving = await world.pod("a", finalizers=["example.com/hold"])
+        await world.actor.run([[delete("a", leaving.metadata.uid)]], "u-1")
+        await world.client.patch(PODS, "a", {"metadata": {"finalizers": None}}, namespace="default")
+        forced = replace(delete("a", leaving.metadata.uid), is_forced=True)
+        outcome = await world.actor.run([[forced]], "u-1")
+        assert outcome.is_empty, "it is looked at again when its watch has told"
+        assert outcome.is_behind
+
     async def test_another_one_of_that_name_stays(self, world: World) -> None:
         pod = await world.pod("a")
         await world.client.delete(PODS, "a", namespace="default")

@@ -236,7 +236,12 @@ class Actor:
         cache.store.wrote(written)
 
     async def _delete(self, action: Delete) -> None:
+        """Remove an object, or find that it is gone.
+
+        :raises Gone: it was leaving already, and will be taken to be there until its watch has told.
+        """
         cache = self._caches[action.resource]
+        known = cache.store.get(action.namespace, action.name)
         try:
             answer = await self._client.delete(
                 action.resource,
@@ -247,6 +252,8 @@ class Actor:
                 type=cache.type,
             )
         except NotFound:
+            if known is not None and identity(known).leaving:
+                raise Gone from None
             answer = None
         except Conflict as conflict:
             await self._check_is_another(action, conflict)
@@ -271,17 +278,22 @@ class Actor:
         """
         cache = self._caches[action.resource]
         known = cache.store.get(action.namespace, action.name)
-        expected = version_of({"metadata": action.patch.get("metadata")}) if isinstance(action, Patch) else ""
         try:
             found = await self._client.get(action.resource, action.name, namespace=action.namespace, type=cache.type)
         except NotFound:
             return
         if identity(found).uid != action.uid:
             return
-        if version_of(found) == (expected or (version_of(known) if known is not None else "")):
+        if version_of(found) == _decided_on(action, known):
             raise conflict
         cache.store.wrote(found)
         raise Outdated
+
+
+def _decided_on(action: Patch | Delete, known: Any) -> str:
+    """The version of an object that something was decided on: the one that is asked for, or else the one we know."""
+    asked_for = action.patch.get("metadata", {}).get("resourceVersion") if isinstance(action, Patch) else None
+    return asked_for or (version_of(known) if known is not None else "")
 
 
 def _refuse(action: Action, said: str, outcome: Outcome) -> None:
