@@ -240,6 +240,7 @@ def test_every_spec_is_decided_about(slim: bool) -> None:
     decided()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_every_cluster_can_be_deleted() -> None:
     @settings(max_examples=500, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))

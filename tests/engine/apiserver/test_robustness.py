@@ -6,6 +6,7 @@ import asyncio
 import copy
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ def spoilt(draw: st.DrawFn) -> tuple[str, Any]:
     return path, body
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(spoilt())
 def test_no_body_makes_the_server_fail(request: tuple[str, Any]) -> None:
@@ -93,6 +95,7 @@ def test_no_body_makes_the_server_fail(request: tuple[str, Any]) -> None:
     asyncio.run(send())
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.sampled_from(["spec", "status", "metadata", "data"]), ANYTHING)
 def test_no_patch_makes_the_server_fail(part: str, value: Any) -> None:
