@@ -296,6 +296,15 @@ class TestReadingOurWrites:
         store.removed(thing("a", 14))
         assert (names(store), store.unconfirmed) == (set(), 0)
 
+    def test_a_departure_from_before_a_deletion_does_not_bring_it_back(self) -> None:
+        store = store_of(thing("a", 11))
+        store.deleted(thing("a", 15))
+        store.removed(thing("a", 14))  # it left the selection, and came back, before we deleted it
+        store.applied(thing("a", 15))
+        assert names(store) == set()
+        store.removed(thing("a", 16))
+        assert (names(store), store.unconfirmed) == (set(), 0)
+
     def test_a_list_newer_than_a_write_confirms_it(self) -> None:
         store = store_of(thing("a", 1), thing("b", 2))
         store.wrote(thing("a", 12))

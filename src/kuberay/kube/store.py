@@ -140,11 +140,11 @@ class Store(Generic[T]):
 
         When the server's answer shows the object with a deletion time, `wrote` that answer instead: it is still there.
         """
-        key, uid, *_ = identity(obj)
+        key, uid, told, _ = identity(obj)
         current = self._objects.get(key)
         if current is None or identity(current).uid != uid or identity(current).leaving:
             return  # the watch was faster, or there is nothing to hide
-        version = version_order(identity(current).resource_version)
+        version = max(version_order(told), version_order(identity(current).resource_version))
         earlier = self._writes.get(key)
         beneath = earlier.beneath if earlier is not None else current
         self._writes[key] = _Write(current, uid, version, True, beneath)
