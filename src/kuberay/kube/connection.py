@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
-from typing import cast
+from socket import SO_RCVLOWAT, SOL_SOCKET
+from typing import TYPE_CHECKING, cast
 
 import httptools
+
+if TYPE_CHECKING:
+    import socket
 
 _PLENTY = 2**18
 """Bytes of an answer that may wait to be taken before the server has to wait too."""
@@ -126,9 +130,13 @@ class Answer:
 
 
 class Connection(asyncio.Protocol):
-    """Carries one exchange at a time."""
+    """Carries one exchange at a time.
 
-    def __init__(self) -> None:
+    :param socket: what lies below all of it.
+    """
+
+    def __init__(self, socket: socket.socket) -> None:
+        self.socket = socket
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the connection has ended, by whomever."""
         self.idle_since: float | None = None
@@ -197,6 +205,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and self._is_paused and not self._transport.is_closing():
             self._is_paused = False
             self._transport.resume_reading()
+
+    def gather(self, size: int) -> None:
+        """Do not wake up before so many bytes have come, or the other end has hung up: 1 for as soon as possible."""
+        if self._transport is not None and not self._transport.is_closing():
+            self.socket.setsockopt(SOL_SOCKET, SO_RCVLOWAT, size)
 
     def abort(self) -> None:
         """End it, without goodbyes: nobody waits for that of the other end."""

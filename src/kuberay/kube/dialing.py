@@ -55,31 +55,16 @@ class Dialer:
 
         :raises OSError: there is none to be had.
         """
-        loop = asyncio.get_running_loop()
         server = urlsplit(self._access.server)
-        name = (self._access.server_name or server.hostname or "") if tls is not None else None
+        name = self._access.server_name or server.hostname or ""
         if self._proxy is None:
-            made = await self._connected(server)
-        elif self._proxy.scheme in socks.SCHEMES:
+            return await _spoken(await self._connected(server), tls, name)
+        if self._proxy.scheme in socks.SCHEMES:
             made = await socks.connected(self._proxy, server.hostname or "", _port(server))
             keep_alive(made)
-        else:
-            connection = await self._to_proxy(self._proxy)
-            if tls is None:
-                return connection
-            try:
-                tunnel = await self._tunnel(connection, server)
-                inner = Connection()
-                secured = await loop.start_tls(tunnel, inner, tls, server_hostname=name)
-            except BaseException:
-                connection.abort()
-                raise
-            if secured is None:
-                raise OSError("the proxy closed the connection")
-            inner.connection_made(secured)
-            return inner
-        _, connection = await loop.create_connection(Connection, sock=made, ssl=tls, server_hostname=name)
-        return connection
+            return await _spoken(made, tls, name)
+        connection = await self._to_proxy(self._proxy)
+        return connection if tls is None else await self._through(connection, server, tls, name)
 
     @property
     def speaks_to_proxy(self) -> bool:
@@ -102,19 +87,26 @@ class Dialer:
         return made
 
     async def _to_proxy(self, proxy: SplitResult) -> Connection:
-        where = f"{proxy.hostname}:{_port(proxy)}"
         try:
             made = await self._connected(proxy)
-            is_secure = proxy.scheme == "https"
-            _, connection = await asyncio.get_running_loop().create_connection(
-                Connection,
-                sock=made,
-                ssl=ssl.create_default_context() if is_secure else None,
-                server_hostname=proxy.hostname if is_secure else None,
-            )
+            tls = ssl.create_default_context() if proxy.scheme == "https" else None
+            return await _spoken(made, tls, proxy.hostname or "")
         except OSError as error:
-            raise OSError(f"the proxy {where} cannot be reached: {error}") from error
-        return connection
+            raise OSError(f"the proxy {proxy.hostname}:{_port(proxy)} cannot be reached: {error}") from error
+
+    async def _through(self, proxy: Connection, server: SplitResult, tls: ssl.SSLContext, name: str) -> Connection:
+        """A connection to the server inside of one to the proxy."""
+        made = Connection(proxy.socket)
+        try:
+            tunnel = await self._tunnel(proxy, server)
+            secured = await asyncio.get_running_loop().start_tls(tunnel, made, tls, server_hostname=name)
+        except BaseException:
+            proxy.abort()
+            raise
+        if secured is None:
+            raise OSError("the proxy closed the connection")
+        made.connection_made(secured)
+        return made
 
     async def _tunnel(self, connection: Connection, server: SplitResult) -> asyncio.Transport:
         """Have the proxy pass on everything from here on."""
@@ -131,6 +123,14 @@ class Dialer:
             raise OSError(f"the proxy does not connect to {target}: it answered with HTTP {answer.status}")
         connection.pause()
         return connection.transport
+
+
+async def _spoken(made: socket.socket, tls: ssl.SSLContext | None, name: str) -> Connection:
+    """HTTP over a socket, with TLS or without it."""
+    _, connection = await asyncio.get_running_loop().create_connection(
+        lambda: Connection(made), sock=made, ssl=tls, server_hostname=name if tls is not None else None
+    )
+    return connection
 
 
 def keep_alive(made: socket.socket) -> None:

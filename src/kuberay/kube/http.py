@@ -41,7 +41,7 @@ _NOBODY = Credential()
 _LONGEST_IDLE = 15.0
 """Seconds after which a connection may have been dropped on the way without a word."""
 _PLENTY = 2**16
-_GATHERING = 0.01
+_GATHERING = 0.03
 """Seconds that news may come late by when there is much of it; what comes after a pause is read at once."""
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
 _WITH_BODY = ("POST", "PUT", "PATCH")
@@ -272,12 +272,12 @@ class _HttpStream:
             raise await self._transport._failure(self._request, error) from error
 
     async def _gather(self) -> None:
-        """Let what comes in dribbles wait in the socket for a moment: waking up costs more than reading."""
-        self._connection.pause()
+        """Let what comes in dribbles wait in the kernel for a moment: waking up costs more than reading."""
+        self._connection.gather(_PLENTY)
         try:
             await self._transport._sleep(_GATHERING)
         finally:
-            self._connection.resume()
+            self._connection.gather(1)
 
     async def read(self) -> bytes:
         try:
