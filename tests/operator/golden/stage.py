@@ -7,8 +7,8 @@ Configuration file of its record as a process would be.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-import uuid
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -44,6 +44,7 @@ LOOK = 0.1
 AT_ONCE = 50
 HEARING = 15.0
 PATIENCE = 60.0
+_NUMBERS = itertools.count(1)
 
 _GIVEN = {
     each.kind: each
@@ -77,7 +78,7 @@ class Stage:
             standing = [group.create_task(self.kubelet.run())]
             standing += [group.create_task(informer.run()) for informer in self._watch()]
             for is_default in (True, False):
-                batch = {f"g-{uuid.uuid4().hex[:5]}": case for case in cases if case.is_default is is_default}
+                batch = {f"g-{next(_NUMBERS):05}": case for case in cases if case.is_default is is_default}
                 for namespace in batch:  # names as long as `default`, because some names depend on it
                     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
                     await self.client.create(resources.NAMESPACES, body)
