@@ -33,6 +33,7 @@ TEXT = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]), m
 
 
 class TestOutput:
+    @pytest.mark.slow
     @pytest.mark.parametrize("slim", [False, True])
     def test_yaml_holds_one_document_per_kind(self, slim: bool) -> None:
         documents = yaml.load_all(printed(*["--slim"] * slim), Loader=yaml.CSafeLoader)

@@ -54,6 +54,7 @@ class TestOperator:
 
 
 class TestInstall:
+    @pytest.mark.slow
     def test_yaml_documents_can_be_read_back(self) -> None:
         answer = kuberay("install", *IMAGE, "--crds=slim", "--namespace=ops")
         documents = list(yaml.safe_load_all(answer.output))

@@ -446,6 +446,7 @@ class TestInAThread:
             assert leadership.holds
             assert len(leases.writes) > before
 
+    @pytest.mark.slow
     async def test_a_loop_that_is_stuck_gives_it_up_and_is_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("kuberay.kube.leadership._BEAT", 0.05)
         aborted = threading.Event()

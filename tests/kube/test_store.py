@@ -491,5 +491,5 @@ def newer_or_same(a: Thing, b: Thing) -> bool:
     return version_order(a.metadata.resource_version) >= version_order(b.metadata.resource_version)
 
 
-TestAgainstAServer = AgainstAServer.TestCase
+TestAgainstAServer = pytest.mark.slow(AgainstAServer.TestCase)
 TestAgainstAServer.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)

@@ -116,6 +116,7 @@ class TestLeading:
         stop.set()
         await running
 
+    @pytest.mark.slow
     async def test_it_does_not_act_on_caches_that_are_older_than_its_lease(self) -> None:
         client, transport = await embedded()
         await client.create(RAY_CLUSTERS, cluster().to_dict(), namespace="default")

@@ -132,6 +132,7 @@ async def close_the_namespace(world: World) -> None:
     await world.becomes(is_told)
 
 
+@pytest.mark.slow
 async def test_what_the_operator_does_is_what_it_may_do(server: InProcessTransport) -> None:
     await Client(server).create(CUSTOM_RESOURCE_DEFINITIONS, _routes())
     recorded = Recorded(server, doubles=True)

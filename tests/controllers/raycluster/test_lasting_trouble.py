@@ -91,6 +91,7 @@ class TestFailuresInPassing:
 
 
 class TestAPodThatHasToStay:
+    @pytest.mark.slow
     async def test_keeps_no_other_when_its_cluster_is_suspended(self, world: World, meddler: Meddler) -> None:
         await world.apply(groups=[group(replicas=30, maxReplicas=30)])
         await world.ready(30)

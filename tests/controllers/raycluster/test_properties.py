@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -199,6 +200,7 @@ def test_there_are_never_more_pods_than_wanted_beside_those_leaving(situation: S
         assert len(live) <= max(scaling.desired_pods(one), len(before))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(situations())
 def test_a_healthy_pod_goes_only_for_one_of_the_reasons_there_are(situation: Seen) -> None:
