@@ -15,7 +15,6 @@ from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.networkpolicy.decide import decide
-from kuberay.controllers.raycluster.observe import cluster_value
 from kuberay.controllers.running import RayController
 from kuberay.kube.controller import Result, itself, owner
 from kuberay.kube.identity import identity
@@ -123,11 +122,11 @@ class NetworkPolicyController(RayController):
         return Result(requeue_after=plan.look_again if outcome.is_empty else 0.0)
 
     def _found(self, cluster: RayCluster) -> list[NetworkPolicy]:
-        labelled = self._policies.by(_BY_CLUSTER, cluster_value(cluster.namespace, cluster.name))
+        labelled = self._policies.by(_BY_CLUSTER, f"{cluster.namespace}/{cluster.name}")
         wanted = (self._policies.get(cluster.namespace, each["metadata"]["name"]) for each in policies(cluster))
         return [*labelled, *(policy for policy in wanted if policy is not None)]
 
 
 def _cluster_index(policy: NetworkPolicy) -> tuple[str, ...]:
     name = policy.metadata.labels.get(labels.CLUSTER)
-    return (cluster_value(policy.metadata.namespace, name),) if name else ()
+    return (f"{policy.metadata.namespace}/{name}",) if name else ()

@@ -15,7 +15,6 @@ from kuberay.kube.resources import SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
 
     from kuberay.api.core import Job, PersistentVolumeClaim, Pod, Service
     from kuberay.api.partial import Ingress, PartialObject
@@ -59,7 +58,7 @@ class Seen:
     """Whether the namespace is being deleted, so that nothing can be made in it."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
     """What could not be done lately, by scope."""
-    used_names: AbstractSet[str] = frozenset()
+    used_names: frozenset[str] = frozenset()
     """Names of Pods that have left lately, or that belong to Pods of which no cache tells."""
     reported: frozenset[str] = frozenset()
     """What users were told once and is still so, such as the uids of strangers."""
@@ -116,11 +115,6 @@ def owner_value(cluster: RayCluster) -> str:
     return f"{cluster.namespace}/{cluster.metadata.uid}"
 
 
-def cluster_value(namespace: str, name: str) -> str:
-    """The value under which an index files what carries a cluster's label."""
-    return f"{namespace}/{name}"
-
-
 def observe(
     cluster: RayCluster,
     pods: Census,
@@ -134,7 +128,7 @@ def observe(
     claims: Store[PersistentVolumeClaim] | None = None,
     is_namespace_closing: bool = False,
     failures: Mapping[str, Failure],
-    used_names: AbstractSet[str] = frozenset(),
+    used_names: frozenset[str] = frozenset(),
     reported: frozenset[str],
 ) -> Seen:
     """Everything the caches know about a cluster.

@@ -5,11 +5,6 @@ It is bounded and may be lost: a name that comes again too soon costs a worker, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
 REST = 600.0
 """Seconds for which a name is not used again: by then Ray has forgotten who had it."""
 
@@ -33,11 +28,11 @@ class UsedNames:
         if len(self._since) > self._most:
             del self._since[next(iter(self._since))]
 
-    def at(self, now: float) -> AbstractSet[str]:
-        """The names that are not to be used. The set changes with what is noted."""
+    def at(self, now: float) -> frozenset[str]:
+        """The names that are not to be used at a moment."""
         while self._since:
             oldest, since = next(iter(self._since.items()))
             if now < since + REST:
                 break
             del self._since[oldest]
-        return self._since.keys()
+        return frozenset(self._since)
