@@ -181,6 +181,8 @@ class TestRefusals:
             (["--zap-log-level=loud"], "--zap-log-level=loud: debug, info, error"),
             (["--reconcile-concurrency=-1"], "reconcile concurrency must be at least 1, not -1"),
             (["--qps=5", "--burst=-1"], "burst must be at least 1, not -1"),
+            (["--qps=nan"], "qps must be a number of requests per second, or 0 for no limit, not nan"),
+            (["--qps=inf"], "qps must be a number of requests per second, or 0 for no limit, not inf"),
         ],
     )
     def test_what_cannot_be_done_is_said_at_once(self, arguments: list[str], why: str) -> None:

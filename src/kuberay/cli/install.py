@@ -57,13 +57,13 @@ def install(
     from kuberay.cli.crds import to_yaml
     from kuberay.operator.flags import FlagError, HelpWanted
     from kuberay.operator.install import Installation, objects
-    from kuberay.operator.startup import StartupError
+    from kuberay.operator.startup import StartupError, namespaces
 
     installation = Installation(
         namespace=namespace,
         image=image,
         replicas=replicas,
-        watch_namespaces=tuple(dict.fromkeys(filter(None, (each.strip() for each in watch_namespace.split(","))))),
+        watch_namespaces=namespaces(watch_namespace),
         arguments=flags,
     )
     try:

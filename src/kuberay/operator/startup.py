@@ -8,6 +8,7 @@ no limit on requests unless one is asked for, and outside a Pod nothing listens 
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -84,12 +85,14 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     _refuse_schedulers(told)
     if told.reconcile_concurrency < 0:
         raise StartupError(f"reconcile concurrency must be at least 1, not {told.reconcile_concurrency}")
+    if not math.isfinite(told.qps):
+        raise StartupError(f"qps must be a number of requests per second, or 0 for no limit, not {told.qps}")
     if told.qps > 0 and told.burst < 0:
         raise StartupError(f"burst must be at least 1, not {told.burst}")
     everywhere = "" if environment.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1"
     made = settings.from_environment(
         environment,
-        watch_namespaces=_namespaces(told.watch_namespace),
+        watch_namespaces=namespaces(told.watch_namespace),
         reconcile_concurrency=told.reconcile_concurrency or CONCURRENCY,
         health_address=_address(told.probe_addr or f"{everywhere}:8082"),
         gates=gates,
@@ -192,8 +195,8 @@ def _refuse_schedulers(told: Configuration) -> None:
         raise StartupError(f"batch scheduler {name or 'volcano'} is not supported yet")
 
 
-def _namespaces(text: str) -> tuple[str, ...]:
-    """Each once: two controllers of one namespace would do everything twice."""
+def namespaces(text: str) -> tuple[str, ...]:
+    """Those of a list with commas, each once: two controllers of one namespace would do everything twice."""
     return tuple(dict.fromkeys(filter(None, (each.strip() for each in text.split(",")))))
 
 
