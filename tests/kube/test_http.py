@@ -208,6 +208,29 @@ class TestAnswers:
             go_on.set()
             assert len(b"".join([chunk async for chunk in chunks])) == 3_000_000
 
+    async def test_little_news_after_little_news_is_not_kept_waiting_for_more(self) -> None:
+        has_read = asyncio.Event()
+
+        async def talking(request: web.BaseRequest) -> web.StreamResponse:
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            for word in (b"one", b"two", b"three"):
+                has_read.clear()
+                await answer.write(word)
+                await has_read.wait()
+            return answer
+
+        async with (
+            serving(talking) as url,
+            connected(Access(url)) as transport,
+            transport.stream(Request("GET", "/")) as stream,
+        ):
+            found = []
+            async for chunk in stream.chunks():
+                found.append(chunk)
+                has_read.set()
+        assert found == [b"one", b"two", b"three"]
+
     async def test_leaving_a_stream_closes_its_connection(self) -> None:
         gone = asyncio.Event()
 
