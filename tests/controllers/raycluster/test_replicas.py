@@ -102,7 +102,7 @@ class TestGrowing:
     def test_none_of_its_hosts_has_a_name_that_somebody_had_a_moment_ago(self) -> None:
         one = situation(tpus(1))
         first = {each.name for each in plan(one).actions}
-        later = {each.name for each in plan(replace(one, used_names=first)).actions}
+        later = {each.name for each in plan(replace(one, used_names=frozenset(first))).actions}
         assert len(later) == 2
         assert later.isdisjoint(first)
 

@@ -43,7 +43,7 @@ def test_no_name_is_used_again_that_somebody_had_a_moment_ago() -> None:
     situation = seen(cluster(groups=[group(replicas=2)]), head())
     first = {each.name for each in plan(situation).actions}
     assert {each.name for each in plan(situation).actions} == first, "or a create that is sent twice makes two"
-    later = {each.name for each in plan(replace(situation, used_names=first)).actions}
+    later = {each.name for each in plan(replace(situation, used_names=frozenset(first))).actions}
     assert len(later) == 2
     assert later.isdisjoint(first)
 
