@@ -109,9 +109,10 @@ class FakeKubelet:
             return
         address = pod.status.pod_ip or next(self._addresses)
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": _status(pod, fate, address)}
-        await self._client.patch(
+        written = await self._client.patch(
             PODS, pod.name, patch, namespace=pod.metadata.namespace, subresource="status", type=Pod
         )
+        self._store.wrote(written)  # or the news of the binding would have it written again, with another address
 
     async def _bind(self, pod: Pod) -> None:
         binding = {
