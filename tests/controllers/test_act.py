@@ -26,6 +26,7 @@ from kuberay.kube.errors import (
     TooManyRequests,
     TransportError,
 )
+from kuberay.kube.lanes import Lanes
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
 from kuberay.kube.transport import Request
@@ -135,7 +136,7 @@ class World:
         self.meddler = meddler
         self.store: Store[Pod] = Store()
         self.store.replaced([], "1")
-        self.actor = Actor(client, {PODS: Cache(self.store, Pod)}, concurrency=4)
+        self.actor = Actor(client, {PODS: Cache(self.store, Pod)}, Lanes(4))
 
     async def pod(self, name: str, **metadata: Any) -> Pod:
         """A Pod that is on the server and in the cache."""
@@ -316,7 +317,7 @@ class TestChanging:
 
     async def test_one_that_is_changed_between_reading_and_writing_is_decided_anew(self, world: World) -> None:
         pod = await world.pod("a")
-        actor = Actor(Client(Rival(world.meddler)), {PODS: Cache(world.store, Pod)}, concurrency=4)
+        actor = Actor(Client(Rival(world.meddler)), {PODS: Cache(world.store, Pod)}, Lanes(4))
         outcome = await actor.run([[replace(patch("a", pod.metadata.uid), is_update=True)]], "u-1")
         assert (outcome.done, outcome.is_outdated) == ([], True)
         (known,) = world.store
@@ -479,7 +480,7 @@ class TestStages:
 
     async def test_as_many_as_allowed_are_under_way_and_no_more(self, world: World) -> None:
         crowd = Crowd(world.client.transport)
-        actor = Actor(Client(crowd), {PODS: Cache(world.store, Pod)}, concurrency=4)
+        actor = Actor(Client(crowd), {PODS: Cache(world.store, Pod)}, Lanes(4))
         await actor.run([[create(f"p{number}") for number in range(20)]], "u-1")
         assert crowd.most == 4
         assert len(await world.names()) == 20
@@ -503,13 +504,13 @@ class Laggard(Crowd):
 
 class TestLog:
     async def test_things_are_told_in_the_order_in_which_they_were_planned(self, world: World) -> None:
-        actor = Actor(Client(Laggard(world.client.transport)), {PODS: Cache(world.store, Pod)}, concurrency=4)
+        actor = Actor(Client(Laggard(world.client.transport)), {PODS: Cache(world.store, Pod)}, Lanes(4))
         outcome = await actor.run([[create("a"), create("b")]], "u-1")
         assert [action.name for action in outcome.done] == ["a", "b"]
 
     async def test_so_are_those_that_were_refused(self, world: World) -> None:
         world.meddler.before = lambda request: Forbidden("no") if request.method == "POST" else None
-        actor = Actor(Client(Laggard(world.client.transport)), {PODS: Cache(world.store, Pod)}, concurrency=4)
+        actor = Actor(Client(Laggard(world.client.transport)), {PODS: Cache(world.store, Pod)}, Lanes(4))
         outcome = await actor.run([[create("a", scope="one"), create("b", scope="other")]], "u-1")
         assert [action.name for action, _ in outcome.refused] == ["a", "b"]
 

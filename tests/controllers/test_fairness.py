@@ -12,6 +12,7 @@ from kuberay.api.core import Pod
 from kuberay.controllers.act import Actor, Cache, lane
 from kuberay.controllers.plan import HEAD_POD, WORKER_POD
 from kuberay.kube.client import Client
+from kuberay.kube.lanes import Lanes
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
 from tests.controllers.embedded import embedded
@@ -41,7 +42,7 @@ async def scene() -> tuple[Actor, Meddler]:
     client, meddler = await embedded()
     store: Store[Pod] = Store()
     store.replaced([], "1")
-    return Actor(Client(Slow(client.transport)), {PODS: Cache(store, Pod)}, concurrency=2), meddler
+    return Actor(Client(Slow(client.transport)), {PODS: Cache(store, Pod)}, Lanes(2)), meddler
 
 
 async def test_one_that_wants_many_pods_does_not_hold_up_one_that_wants_one(scene: tuple[Actor, Meddler]) -> None:

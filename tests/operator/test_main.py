@@ -16,14 +16,16 @@ from kuberay.kube.client import Client
 from kuberay.kube.election import LeaseLost
 from kuberay.kube.leadership import Leadership
 from kuberay.kube.metrics import Metrics
-from kuberay.kube.resources import PODS
+from kuberay.kube.resources import NAMESPACES, PODS
 from kuberay.operator.main import Operator, listening, run
 from kuberay.operator.settings import Settings
-from tests.build.clusters import cluster
+from tests.build.clusters import cluster, group
 from tests.controllers.embedded import embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kuberay.kube.transport import Request, Response, Transport
 
 
 class TestListening:
@@ -65,6 +67,46 @@ class TestStopping:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             with pytest.raises(OSError, match="address already in use"):
                 await run(client, Settings(health_address=address), stop=asyncio.Event())
+
+
+class Crowded:
+    """A transport that knows how many Pods it was asked to make at a time."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.stream, self.close = inner.stream, inner.close
+        self.under_way = self.most = 0
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        if request.method != "POST" or not request.path.endswith("/pods"):
+            return await self._inner.send(request, timeout=timeout)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        for _ in range(20):  # long enough for others to come
+            await asyncio.sleep(0)
+        try:
+            return await self._inner.send(request, timeout=timeout)
+        finally:
+            self.under_way -= 1
+
+
+class TestWrites:
+    async def test_all_namespaces_together_have_no_more_of_them_under_way_than_was_said(self) -> None:
+        client, _ = await embedded()
+        for namespace in ("a", "b"):
+            await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            manifest = cluster(workerGroupSpecs=[group(replicas=20, maxReplicas=20)]).to_dict()
+            manifest["metadata"]["namespace"] = namespace
+            await client.create(RAY_CLUSTERS, manifest, namespace=namespace)
+        crowded, stop = Crowded(client.transport), asyncio.Event()
+        options = ControllerOptions(status_delay=0.0, writes_in_flight=3)
+        settings = Settings(health_address=None, watch_namespaces=("a", "b"), controllers=options)
+        operator = Operator(Client(crowded), settings)
+        running = asyncio.create_task(operator.run(stop))
+        await until(lambda: sum(len(each.pods) for each in operator.controllers) == 42)
+        stop.set()
+        await running
+        assert crowded.most == 3
 
 
 class Chosen(Leadership):

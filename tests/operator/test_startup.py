@@ -36,6 +36,7 @@ class TestDefaults:
         assert made.leader_election
         assert made.qps == 0.0
         assert made.settings.reconcile_concurrency == 8
+        assert made.settings.controllers.writes_in_flight == 8
         assert made.settings.watch_namespaces == ()
         assert not made.settings.cluster_metrics
         assert made.notices == ()
@@ -53,6 +54,9 @@ class TestFlags:
     def test_a_limit_on_requests_is_kept_when_it_is_asked_for(self) -> None:
         made = startup("--qps=100", "--burst=300")
         assert (made.qps, made.burst) == (100.0, 300)
+
+    def test_more_writes_may_be_under_way_where_each_takes_long(self) -> None:
+        assert startup("--writes-in-flight=32").settings.controllers.writes_in_flight == 32
 
     def test_namespaces_are_a_list(self) -> None:
         assert startup("--watch-namespace=a, b,").settings.watch_namespaces == ("a", "b")
@@ -92,6 +96,9 @@ class TestFile:
     def test_what_it_leaves_out_has_the_default_not_the_flags_value(self) -> None:
         made = startup("--config=c.yaml", "--reconcile-concurrency=3", file="reconcileConcurrency: 0\n")
         assert made.settings.reconcile_concurrency == 8
+
+    def test_it_may_say_how_many_writes_are_under_way(self) -> None:
+        assert startup("--config=c.yaml", file="writesInFlight: 3\n").settings.controllers.writes_in_flight == 3
 
     def test_gates_kubeconfig_and_log_level_are_still_taken_from_flags(self) -> None:
         made = startup("--config=c.yaml", "--kubeconfig=k", "--zap-devel", "--feature-gates=RayCronJob=true")
@@ -180,6 +187,7 @@ class TestRefusals:
             (["--log-file-path=f", "--log-file-encoder=xml"], "log file encoder 'xml' is unknown"),
             (["--zap-log-level=loud"], "--zap-log-level=loud: debug, info, error"),
             (["--reconcile-concurrency=-1"], "reconcile concurrency must be at least 1, not -1"),
+            (["--writes-in-flight=-1"], "writes in flight must be at least 1, not -1"),
             (["--qps=5", "--burst=-1"], "burst must be at least 1, not -1"),
             (["--qps=nan"], "qps must be a number of requests per second, or 0 for no limit, not nan"),
             (["--qps=inf"], "qps must be a number of requests per second, or 0 for no limit, not inf"),

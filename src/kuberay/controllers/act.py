@@ -20,7 +20,6 @@ from kuberay.controllers.outcome import Outcome, refusal_message, verb
 from kuberay.controllers.plan import WORKER_POD, Create, Delete, Patch, PatchStatus, Require
 from kuberay.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, TooManyRequests, Unauthorized
 from kuberay.kube.identity import identity, version_of
-from kuberay.kube.lanes import Lanes
 from kuberay.kube.patches import merge_patch
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from kuberay.controllers.plan import Action
     from kuberay.kube.client import Client
+    from kuberay.kube.lanes import Lanes
     from kuberay.kube.resources import Resource
     from kuberay.kube.store import Store
 
@@ -62,12 +62,13 @@ class Actor:
     one.
 
     :param caches: for each kind that is written, where it is cached.
+    :param lanes: where turns are taken, with all others who write to the same server.
     """
 
-    def __init__(self, client: Client, caches: Mapping[Resource, Cache], *, concurrency: int) -> None:
+    def __init__(self, client: Client, caches: Mapping[Resource, Cache], lanes: Lanes[str]) -> None:
         self._client = client
         self._caches = caches
-        self._lanes: Lanes[str] = Lanes(concurrency)
+        self._lanes = lanes
 
     async def run(self, stages: Sequence[Sequence[Action]], owner_uid: str) -> Outcome:
         """Carry out stages until one of them does not wholly succeed.

@@ -46,6 +46,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enable_metrics: bool = False
     qps: float = 0.0
     burst: int = 0
+    writes_in_flight: int = 0
+    """Not one of KubeRay's."""
 
 
 _PARTS_OF_PODS = {

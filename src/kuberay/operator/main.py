@@ -19,6 +19,7 @@ from kuberay.controllers.raycluster import controller as raycluster
 from kuberay.controllers.raycluster.controller import RayClusterController
 from kuberay.controllers.running import Crew
 from kuberay.kube.election import LeaseLost
+from kuberay.kube.lanes import Lanes
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.probes import ProbeServer
 from kuberay.kube.recorder import Recorder
@@ -68,13 +69,15 @@ class Operator:
         self._recorder = Recorder(client, raycluster.REPORTER)
         self._policy_recorder = Recorder(client, networkpolicy.REPORTER)
         options, namespaces = settings.controllers, settings.watch_namespaces or (None,)
+        lanes: Lanes[str] = Lanes(options.writes_in_flight)
         self.controllers = [
-            RayClusterController(client, self._recorder, options, namespace=each) for each in namespaces
+            RayClusterController(client, self._recorder, options, namespace=each, lanes=lanes) for each in namespaces
         ]
         crews: dict[str, Sequence[RayController]] = {raycluster.NAME: self.controllers}
         if Gate.RAY_CLUSTER_NETWORK_POLICY in options.gates:
             crews[networkpolicy.NAME] = [
-                NetworkPolicyController(client, self._policy_recorder, options, namespace=each) for each in namespaces
+                NetworkPolicyController(client, self._policy_recorder, options, namespace=each, lanes=lanes)
+                for each in namespaces
             ]
         self._crews = [
             Crew(name, members, workers=settings.reconcile_concurrency, metrics=self._metrics)

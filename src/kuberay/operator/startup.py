@@ -85,6 +85,8 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     _refuse_schedulers(told)
     if told.reconcile_concurrency < 0:
         raise StartupError(f"reconcile concurrency must be at least 1, not {told.reconcile_concurrency}")
+    if told.writes_in_flight < 0:
+        raise StartupError(f"writes in flight must be at least 1, not {told.writes_in_flight}")
     if not math.isfinite(told.qps):
         raise StartupError(f"qps must be a number of requests per second, or 0 for no limit, not {told.qps}")
     if told.qps > 0 and told.burst < 0:
@@ -110,7 +112,11 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
         metrics_address=_address(told.metrics_addr or f"{everywhere}:8080"),
         webhook_address=f"{everywhere}:9443" if environment.get("ENABLE_WEBHOOKS") == "true" else None,
         cluster_metrics=told.enable_metrics,
-        controllers=replace(made.controllers, build=build),
+        controllers=replace(
+            made.controllers,
+            build=build,
+            writes_in_flight=told.writes_in_flight or made.controllers.writes_in_flight,
+        ),
     )
     return Startup(
         settings=made,
@@ -182,6 +188,7 @@ def _from_flags(flags: Flags) -> Configuration:
         enable_metrics=flags.enable_metrics,
         qps=flags.qps,
         burst=flags.burst,
+        writes_in_flight=flags.writes_in_flight,
     )
 
 

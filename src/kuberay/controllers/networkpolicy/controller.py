@@ -19,6 +19,7 @@ from kuberay.controllers.running import RayController
 from kuberay.kube.controller import Result, itself, owner
 from kuberay.kube.identity import identity
 from kuberay.kube.informer import Informer
+from kuberay.kube.lanes import Lanes
 from kuberay.kube.predicates import generation_changed
 from kuberay.kube.resources import NETWORK_POLICIES
 from kuberay.kube.store import Store
@@ -50,6 +51,7 @@ class NetworkPolicyController(RayController):
     """Keeps the NetworkPolicies of the RayClusters of one namespace, or of all.
 
     :param now: seconds since 1970.
+    :param lanes: where it takes turns with other controllers of the same process.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class NetworkPolicyController(RayController):
         *,
         namespace: str | None = None,
         now: Callable[[], float] = time.time,
+        lanes: Lanes[str] | None = None,
     ) -> None:
         self._now = now
         self._memory: dict[Key, _Memory] = {}
@@ -73,7 +76,7 @@ class NetworkPolicyController(RayController):
         ]
         super().__init__(recorder, informers, namespace=namespace)
         caches = {NETWORK_POLICIES: Cache(self._policies, NetworkPolicy)}
-        self._actor = Actor(client, caches, concurrency=options.concurrency)
+        self._actor = Actor(client, caches, lanes or Lanes(options.writes_in_flight))
 
     def watch(self, loop: Controller[Key]) -> None:
         """Have clusters looked at: all of them, and each whenever it, one of its policies or one in its way changes."""

@@ -43,6 +43,7 @@ from kuberay.controllers.running import RayController
 from kuberay.kube.controller import Result, itself, owner
 from kuberay.kube.identity import Key, identity, version_order
 from kuberay.kube.informer import Informer
+from kuberay.kube.lanes import Lanes
 from kuberay.kube.predicates import annotations_changed, any_of, deletion_asked, generation_changed, labels_changed
 from kuberay.kube.recorder import Regarding
 from kuberay.kube.resources import (
@@ -132,6 +133,7 @@ class RayClusterController(RayController):
 
     :param now: seconds since 1970.
     :param random: so many unpredictable bytes.
+    :param lanes: where it takes turns with other controllers of the same process.
     """
 
     def __init__(
@@ -143,6 +145,7 @@ class RayClusterController(RayController):
         namespace: str | None = None,
         now: Callable[[], float] = time.time,
         random: Callable[[int], bytes] = secrets.token_bytes,
+        lanes: Lanes[str] | None = None,
     ) -> None:
         self._client = client
         self._options = options
@@ -202,7 +205,7 @@ class RayClusterController(RayController):
             PERSISTENT_VOLUME_CLAIMS: Cache(self.claims, PersistentVolumeClaim),
             **{resource: Cache(store, _CHILDREN[resource]) for resource, store in self.children.items()},
         }
-        self._actor = Actor(client, caches, concurrency=options.concurrency)
+        self._actor = Actor(client, caches, lanes or Lanes(options.writes_in_flight))
         super().__init__(recorder, informers, namespace=namespace, extras=extras)
 
     def watch(self, loop: Controller[Key]) -> None:
