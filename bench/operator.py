@@ -124,7 +124,7 @@ async def one_large_cluster(size: Size, figures: Figures) -> None:
         for candidate in Candidate.all():
             async with rig() as where:
                 [namespace] = await where.namespaces(1, "work")
-                async with _kubelet(where, has_kubelet):
+                async with _kubelet(where, has_kubelet), _counting(where, not has_kubelet):
                     with where.operator(candidate) as operator:
                         await where.is_quiet()
                         before, watch = operator.cpu, Stopwatch()
@@ -309,40 +309,50 @@ async def _scaled(
 
 async def growing_beside_others(size: Size, figures: Figures) -> None:
     """P6: how long others wait for their first new Pod while one cluster grows."""
-    async with rig() as where, _bare(where) as bare:
+    async with rig() as where, where.watching_pods(), _bare(where) as bare:
         big_space, others = await _spaces(where, size)
         await bare.bring_up(others, 1, until_ready=False)
+        bare_edits: list[_Edit] = []
         watch = Stopwatch()
-        bare_waits: list[float] = []
         async with asyncio.TaskGroup() as group:
             group.create_task(bare.bring_up([(big_space, "big")], size.grown, until_ready=False))
             await where.has_pods(big_space, 10)
-            edit = partial(_edited, where, bare_waits, bare.add_worker)
-            group.create_task(at_once(edit, others, in_flight=4))
+            group.create_task(at_once(partial(_edited, where, bare_edits, bare.add_worker), others, in_flight=4))
         base = watch.stop()
     for candidate in Candidate.all():
-        async with rig() as where:
+        async with rig() as where, where.watching_pods():
             big_space, others = await _spaces(where, size)
             with where.operator(candidate) as operator:
                 await where.create_clusters([*others, (big_space, "big")], 1)
                 for space, _ in (*others, (big_space, "big")):
                     await where.has_pods(space, 2, operator)
                 await where.is_quiet()
-                before, watch = operator.cpu, Stopwatch()
+                before, mark, watch = operator.cpu, where.audit.mark(), Stopwatch()
                 await where.scale_clusters([(big_space, "big")], size.grown)
                 await where.has_pods(big_space, 10, operator)
-                waits: list[float] = []
-                await at_once(partial(_edited, where, waits, None), others, in_flight=4)
-                meanwhile = await where.count_pods(big_space) < size.grown + 1
+                edits: list[_Edit] = []
+                await at_once(partial(_edited, where, edits, None), others, in_flight=4)
+                meanwhile = not where.has_now(big_space, size.grown + 1)
                 await where.has_pods(big_space, size.grown + 1, operator)
                 took = watch.stop()
+                created = where.audit.created("pods", mark)
+                made = [created[edit.space] - edit.began for edit in edits]
+                bare_made = [edit.made - edit.began for edit in bare_edits]
                 note = "" if meanwhile else "; the large one was done before the last edit"
                 figures.add(
                     f"P6 {candidate.name}: edit to first new Pod beside growth by {size.grown}, p99",
-                    _worst(waits),
+                    _worst(made),
                     "s",
-                    compared=f"p50 {statistics.median(waits):.2f} s; the bare client {_worst(bare_waits):.2f} s, p50 "
-                    f"{statistics.median(bare_waits):.2f} s; Go 55 s, tuned 0.34 s; goal 0.5 s{note}",
+                    compared=f"p50 {statistics.median(made):.2f} s; the bare client {_worst(bare_made):.2f} s, p50 "
+                    f"{statistics.median(bare_made):.2f} s; Go 55 s, tuned 0.34 s; goal 0.5 s{note}",
+                )
+                seen, bare_seen = ([edit.seen - edit.began for edit in some] for some in (edits, bare_edits))
+                figures.add(
+                    "   until a watch shows it: what etcd is behind by adds to it",
+                    _worst(seen),
+                    "s",
+                    compared=f"p50 {statistics.median(seen):.2f} s; the bare client {_worst(bare_seen):.2f} s, p50 "
+                    f"{statistics.median(bare_seen):.2f} s",
                 )
                 compared = f"{took} against {base} of the bare client; Go 2.0x, tuned 2.2x; goal 1.2x"
                 figures.add(
@@ -362,16 +372,28 @@ def _worst(waits: list[float]) -> float:
     return sorted(waits)[math.ceil(len(waits) * 0.99) - 1]
 
 
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """One edit and what came of it, by the clock of `time.time`."""
+
+    space: str
+    began: float
+    made: float
+    """When its new Pod was made, where it is we who make it; of an operator's, the server's audit log tells."""
+    seen: float
+
+
 async def _edited(
-    where: Rig, waits: list[float], act: Callable[[tuple[str, str]], Awaitable[None]] | None, other: tuple[str, str]
+    where: Rig, edits: list[_Edit], act: Callable[[tuple[str, str]], Awaitable[None]] | None, other: tuple[str, str]
 ) -> None:
     """Edit a cluster and wait for its new Pod, which `act` makes where there is no operator."""
-    edited = time.perf_counter()
+    began = time.time()
     await where.scale_clusters([other], 2)
     if act is not None:
         await act(other)
+    made = time.time()
     await where.has_pods(other[0], 3)
-    waits.append(time.perf_counter() - edited)
+    edits.append(_Edit(other[0], began, made, time.time()))
 
 
 async def _names(where: Rig, size: Size, prefix: str) -> Names:
@@ -389,6 +411,10 @@ async def _bare(where: Rig) -> AsyncIterator[BareClient]:
     finally:
         following.cancel()
         await asyncio.wait((following,))
+
+
+def _counting(where: Rig, wanted: bool) -> AbstractAsyncContextManager[object]:
+    return where.watching_pods() if wanted else nullcontext()
 
 
 def _kubelet(where: Rig, wanted: bool) -> AbstractAsyncContextManager[object]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
 class _Object(msgspec.Struct):
     resource: str = ""
     subresource: str = ""
+    namespace: str = ""
 
 
 class _Line(msgspec.Struct, rename="camel"):
     verb: str
+    stage_timestamp: datetime
     object_ref: _Object | None = None
 
 
@@ -53,20 +57,32 @@ class Audit:
 
     def calls(self, since: int = 0) -> Calls:
         """What was asked since a mark. Watches are left out: they end whenever they end."""
+        counted: Counter[str] = Counter()
+        for line, what in self._lines(since):
+            if line.verb != "watch":
+                suffix = f"/{what.subresource}" if what.subresource else ""
+                counted[f"{line.verb} {what.resource}{suffix}"] += 1
+        return Calls(counted)
+
+    def created(self, resource: str, since: int) -> dict[str, float]:
+        """When the first such object since a mark was made in each namespace, by the clock of `time.time`."""
+        first: dict[str, float] = {}
+        for line, what in self._lines(since):
+            if line.verb == "create" and what.resource == resource and not what.subresource:
+                first.setdefault(what.namespace, line.stage_timestamp.timestamp())
+        return first
+
+    def _lines(self, since: int) -> Iterator[tuple[_Line, _Object]]:
         if not self._log.exists():
-            return Calls(Counter())
+            return
         with self._log.open("rb") as lines:
             lines.seek(since)
-            counted: Counter[str] = Counter()
-            for line in lines:
-                if not line.endswith(b"\n"):
+            for text in lines:
+                if not text.endswith(b"\n"):
                     break
-                call = _decoder.decode(line)
-                if call.verb != "watch" and call.object_ref is not None:
-                    what = call.object_ref
-                    suffix = f"/{what.subresource}" if what.subresource else ""
-                    counted[f"{call.verb} {what.resource}{suffix}"] += 1
-            return Calls(counted)
+                line = _decoder.decode(text)
+                if line.object_ref is not None:
+                    yield line, line.object_ref
 
 
 class Calls:

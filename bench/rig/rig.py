@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ from bench.rig import manifests
 from bench.rig.audit import Audit
 from bench.rig.process import Measured, running
 from kuberay.api.crd import DEFINITIONS, crd
+from kuberay.build import labels
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.kube import request as prepare
 from kuberay.kube.client import Client
@@ -64,6 +66,12 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     desired_worker_replicas: int = 0
 
 
+class _Seen(msgspec.Struct, frozen=True):
+    """That there is a Pod."""
+
+    metadata: _Meta
+
+
 class ClusterState(msgspec.Struct, frozen=True):
     """What the load wants to know of a cluster."""
 
@@ -100,6 +108,9 @@ class Rig:
         self._folder = folder
         self._changed = asyncio.Event()
         self.clusters.on_change(lambda *_: self._changed.set())
+        self._pods_by_namespace: Counter[str] = Counter()
+        self._pods: Store[_Seen] = Store()
+        self._pods.on_change(self._count)
 
     # What runs.
 
@@ -169,30 +180,55 @@ class Rig:
         answer: dict[str, Any] = msgspec.json.decode(body)
         return len(answer["items"]) + int(answer["metadata"].get("remainingItemCount") or 0)
 
+    @contextlib.asynccontextmanager
+    async def watching_pods(self) -> AsyncIterator[None]:
+        """Know how many Pods of clusters there are: `has_pods` needs it.
+
+        By a watch. A list is dearer, and waits until the server's cache has caught up with all writes.
+        """
+        informer = Informer(self.client, PODS, self._pods, type=_Seen, labels=labels.CLUSTER)
+        async with _following(informer):
+            yield
+
     async def has_pods(self, namespace: str, count: int, *processes: Measured) -> None:
-        """Wait until a namespace has so many Pods."""
-        while await self.count_pods(namespace) < count:
-            for process in processes:
-                process.check()
-            await asyncio.sleep(0.02)
+        """Wait until a namespace has so many Pods of clusters."""
+        await self._until(lambda: self.has_now(namespace, count), processes)
+
+    def has_now(self, namespace: str, count: int) -> bool:
+        """Whether a namespace has so many Pods of clusters."""
+        return self._pods_by_namespace[namespace] >= count
 
     async def are_ready(self, names: Iterable[tuple[str, str]], workers: int, *processes: Measured) -> None:
         """Wait until clusters say that they are ready with so many workers."""
         waiting = set(names)
-        while True:
-            self._changed.clear()
+
+        def none_is_left() -> bool:
             for namespace, name in list(waiting):
                 seen = self.clusters.get(namespace, name)
                 if seen is not None and seen.status.state == "ready" and seen.status.ready_worker_replicas == workers:
                     waiting.discard((namespace, name))
-            if not waiting:
+            return not waiting
+
+        await self._until(none_is_left, processes, pause=0.02)
+
+    async def _until(self, holds: Callable[[], bool], processes: Iterable[Measured], pause: float = 0.0) -> None:
+        """Wait for what the watches show. A pause keeps a dear question from being asked at every event."""
+        while True:
+            self._changed.clear()
+            if holds():
                 return
             for process in processes:
                 process.check()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(5):
                     await self._changed.wait()
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause)
+
+    def _count(self, old: _Seen | None, new: _Seen | None) -> None:
+        for each, change in ((old, -1), (new, 1)):
+            if each is not None:
+                self._pods_by_namespace[each.metadata.namespace] += change
+        self._changed.set()
 
     async def is_quiet(self, seconds: float = 2.0) -> None:
         """Wait until the operator has asked nothing for a while."""
@@ -226,18 +262,23 @@ async def rig() -> AsyncIterator[Rig]:
         audit = Audit(folder, f"system:serviceaccount:default:{_ACCOUNT}")
         with control_plane.control_plane(folder, controllers=True, flags=audit.flags) as plane:
             made = Rig(plane, folder, audit)
-            following = None
             try:
                 await _prepare(made, plane, folder)
-                informer = Informer(made.client, RAY_CLUSTERS, made.clusters, type=ClusterState)
-                following = asyncio.create_task(informer.run())
-                await informer.synced()
-                yield made
+                async with _following(Informer(made.client, RAY_CLUSTERS, made.clusters, type=ClusterState)):
+                    yield made
             finally:
-                if following is not None:
-                    following.cancel()
-                    await asyncio.wait((following,))
                 await made.client.close()
+
+
+@contextlib.asynccontextmanager
+async def _following(informer: Informer[Any]) -> AsyncIterator[None]:
+    following = asyncio.create_task(informer.run())
+    try:
+        await informer.synced()
+        yield
+    finally:
+        following.cancel()
+        await asyncio.wait((following,))
 
 
 async def _prepare(made: Rig, plane: ControlPlane, folder: Path) -> None:
