@@ -74,7 +74,7 @@ class Flags:
     watch_namespace: str = _flag("", "Work only in these namespaces. Default: all.", value="A,B")
     zap_devel: bool = _flag(False, "Log details too; the same as --zap-log-level=debug.")
     writes_in_flight: int = _flag(
-        0, "Writes to the API server under way at a time. More help only where each takes long.", value="N", shown="8"
+        0, "Writes to the API server under way at a time. More help only where each takes long.", value="N", shown="12"
     )
     zap_encoder: str = _flag("", "Has no effect: --log-stdout-encoder decides.", value="ENCODER")
     zap_log_level: str = _flag(
