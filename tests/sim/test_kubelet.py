@@ -27,13 +27,18 @@ class LateNews:
         self._inner = inner
         self.bound, self.told = asyncio.Event(), asyncio.Event()
         self.statuses: list[str] = []
+        self.written: asyncio.Queue[str] = asyncio.Queue()
         self.close = inner.close
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        if request.path.endswith("/status"):
-            self.statuses.append(request.path.split("/")[-2])
-            await self.bound.wait()
-        return await self._inner.send(request, timeout=timeout)
+        if not request.path.endswith("/status"):
+            return await self._inner.send(request, timeout=timeout)
+        name = request.path.split("/")[-2]
+        self.statuses.append(name)
+        await self.bound.wait()
+        answer = await self._inner.send(request, timeout=timeout)
+        self.written.put_nowait(name)
+        return answer
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[_LateStream]:
@@ -71,16 +76,12 @@ async def test_the_news_of_its_own_binding_does_not_make_it_write_a_status_twice
     kubelet = asyncio.create_task(FakeKubelet(Client(news), namespace="ns", workers=1).run())
     await client.create(PODS, pod("first"), namespace="ns")
 
-    async def phase(name: str) -> str:
-        return str((await client.get(PODS, name, namespace="ns"))["status"].get("phase"))
-
-    while await phase("first") != "Running":
-        await asyncio.sleep(0.005)
+    await news.written.get()
     address = (await client.get(PODS, "first", namespace="ns"))["status"]["podIP"]
     news.told.set()
     await client.create(PODS, pod("second"), namespace="ns")
-    while await phase("second") != "Running":
-        await asyncio.sleep(0.005)
+    while await news.written.get() != "second":
+        pass
     assert news.statuses == ["first", "second"]
     assert (await client.get(PODS, "first", namespace="ns"))["status"]["podIP"] == address
     kubelet.cancel()
