@@ -79,7 +79,9 @@ def forever() -> asyncio.Event:
 class Scene:
     """An informer against a script. When the script has ended, watches are silent."""
 
-    def __init__(self, *answers: Answer | Exception, streamed: bool = False, **options: Any) -> None:
+    def __init__(
+        self, *answers: Answer | Exception, streamed: bool = False, type: type[Pod] = Pod, **options: Any
+    ) -> None:
         script = iter(answers)
 
         def answer(request: Request) -> Answer | Exception:
@@ -95,7 +97,7 @@ class Scene:
             Client(self.transport, retry=Retry(attempts=0), streamed_lists=streamed),
             PODS,
             self.store,
-            type=Pod,
+            type=type,
             clock=clock,
             rng=lambda: 1.0,
             **options,

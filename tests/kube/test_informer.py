@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from tests.kube.scene import AHEAD, EXPIRED, Scene, bookmark, end_of_list, event, forever, listed, pod
+from tests.kube.scene import AHEAD, EXPIRED, Pod, Scene, bookmark, end_of_list, event, forever, listed, pod
 from tests.kube.scripted import BROKEN, Answer, query, refused
 from tests.kube.virtual_time import clock, virtual_time
 
@@ -87,6 +88,38 @@ class TestFollowing:
         await scene.run(1)
         assert query(scene.transport.requests[1])["timeoutSeconds"] == "600"
         assert query(scene.transport.requests[1])["allowWatchBookmarks"] == "true"
+
+
+class Slow(Pod, frozen=True, gc=False):
+    """A kind that takes long to read, and counts how often that is done."""
+
+    reads: ClassVar[list[str]] = []
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        read = msgspec.convert(data, cls)
+        cls.reads.append(read.metadata.resource_version)
+        return read
+
+
+class TestOwnWrites:
+    @virtual_time
+    async def test_news_of_them_are_not_read_again(self) -> None:
+        Slow.reads.clear()
+        go_on = asyncio.Event()
+        # What we wrote, something else at the same version but of another object, and what became of ours.
+        news = event("ADDED", pod("ours", 11)) + event("ADDED", pod("other", 12)) + event("MODIFIED", pod("ours", 13))
+        scene = Scene(listed(10), Answer(body=[go_on, news, forever()]), type=Slow)
+        async with scene.running():
+            await scene.informer.synced()
+            ours = msgspec.convert(pod("ours", 11), Slow)
+            scene.store.wrote(ours)
+            go_on.set()
+            await asyncio.sleep(1)
+        assert Slow.reads == ["12", "13"]
+        assert scene.names == ["other", "ours"]
+        assert scene.changes == [(None, "11"), (None, "12"), ("11", "13")]
+        assert scene.store.unconfirmed == 0
 
 
 class TestFaults:

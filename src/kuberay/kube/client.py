@@ -153,6 +153,7 @@ class Client:
         timeout_seconds: int | None = None,
         send_initial_events: bool = False,
         idle_timeout: float | None = None,
+        known: Callable[[str, str], T | None] = lambda *_: None,
         type: type[T] | None = None,
     ) -> AsyncIterator[Watch[T]]:
         """Changes as they happen, with bookmarks.
@@ -162,6 +163,7 @@ class Client:
         :param timeout_seconds: after how long the server ends the watch.
         :param send_initial_events: begin with what there is, and a bookmark that says where that ends.
         :param idle_timeout: after how long without a byte the connection counts as dead.
+        :param known: an object by uid and version, if it was read before: then it need not be read again.
         :raises Expired: the version is too old: list again. May also be raised in the middle.
         """
         request = prepare.watch(
@@ -177,7 +179,7 @@ class Client:
         async with self.transport.stream(self._signed(request)) as stream:
             if stream.status >= 300:
                 raise refusal(request, stream.status, stream.headers, await stream.read())
-            yield Watch(stream.chunks(), decoder_for(type), idle_timeout=idle_timeout)
+            yield Watch(stream.chunks(), decoder_for(type), idle_timeout=idle_timeout, known=known)
 
     async def create(
         self,

@@ -85,6 +85,7 @@ class _HasFromDict(Protocol):
 
 class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
+    uid: str = ""
     namespace: str = ""
     resource_version: str = ""
     annotations: dict[str, str] | None = None
@@ -171,9 +172,12 @@ class Decoder(Generic[T]):
                 unreadable.append(_set_aside(raw, error, None))
         return Page(items, parts.metadata.resource_version, parts.metadata.continue_, tuple(unreadable))
 
-    def event(self, line: bytes) -> Event[T] | Bookmark | Unreadable:
+    def event(
+        self, line: bytes, known: Callable[[str, str], T | None] = lambda *_: None
+    ) -> Event[T] | Bookmark | Unreadable:
         """One line of a watch.
 
+        :param known: an object by uid and version, if it was read before. Asked only where reading takes long.
         :raises ApiError: the line is the server's refusal to go on (`Expired`: list again).
         :raises DecodeError: it is not an event.
         """
@@ -197,9 +201,15 @@ class Decoder(Generic[T]):
         except _NOT_READ as error:
             raise DecodeError(f"cannot read a watch event: {_why(error)}; it starts with {_start(line)!r}") from error
         try:
-            return Event(raw.type, self._object(raw.object))
+            return Event(raw.type, self._known(raw, known) or self._object(raw.object))
         except _NOT_READ as error:
             return _set_aside(raw.object, error, raw.type)
+
+    def _known(self, raw: Event[msgspec.Raw], known: Callable[[str, str], T | None]) -> T | None:
+        if self._event is not None:
+            return None  # to look for it takes as long as to read it
+        meta = _named.decode(raw.object).metadata
+        return known(meta.uid, meta.resource_version)
 
 
 _decoders: dict[object, Decoder[Any]] = {}

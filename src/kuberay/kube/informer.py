@@ -261,6 +261,7 @@ class Informer(Generic[T]):
             timeout_seconds=seconds,
             send_initial_events=starts_with_list,
             idle_timeout=self._timing.list_silence if starts_with_list else self._timing.silence,
+            known=self.store.written,
             type=self._type,
         ) as watch:
             batches = watch.batches()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kuberay.kube.errors import KubeError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from kuberay.kube.decoding import Bookmark, Decoder, Event, Unreadable
 
@@ -23,11 +23,22 @@ class SilentWatch(TransportError):
 
 
 class Watch(Generic[T]):
-    """Events of one watch; iterate it once. It ends when the server ends it, which is ordinary."""
+    """Events of one watch; iterate it once. It ends when the server ends it, which is ordinary.
 
-    def __init__(self, chunks: AsyncIterator[bytes], decoder: Decoder[T], *, idle_timeout: float | None = None) -> None:
+    :param known: see `Decoder.event`.
+    """
+
+    def __init__(
+        self,
+        chunks: AsyncIterator[bytes],
+        decoder: Decoder[T],
+        *,
+        idle_timeout: float | None = None,
+        known: Callable[[str, str], T | None] = lambda *_: None,
+    ) -> None:
         self._chunks = chunks
         self._decoder = decoder
+        self._known = known
         self.idle_timeout = idle_timeout
         """After how many seconds without a byte it counts as dead; may be changed meanwhile."""
 
@@ -59,7 +70,7 @@ class Watch(Generic[T]):
                 if not line:
                     continue
                 try:
-                    batch.append(self._decoder.event(line))
+                    batch.append(self._decoder.event(line, self._known))
                 except KubeError as error:
                     failure = error
                     break
