@@ -11,7 +11,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
+
+from kuberay.kube.histogram import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ _RECONCILE_BUCKETS = [
     2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 ]  # fmt: skip
 
-_REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
+_REQUEST_SECONDS: list[float] = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 _REQUEST_BYTES: list[float] = [64, 256, 512, *(4**exponent for exponent in range(5, 13))]
 
 
@@ -147,8 +149,8 @@ class Metrics:
     def _gauge(self, name: str, text: str, labels: list[str]) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, labels: list[str], buckets: list[float] | None = None) -> Histogram:
-        return Histogram(name, text, labels, registry=self.registry, buckets=buckets or _QUEUE_BUCKETS)
+    def _histogram(self, name: str, text: str, labels: list[str], bounds: list[float] | None = None) -> Histogram:
+        return Histogram(name, text, labels, bounds=bounds or _QUEUE_BUCKETS, registry=self.registry)
 
 
 class QueueMetrics:
