@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _LARGEST_PORT = 65535
+_decode = json.JSONDecoder(parse_int=float).decode
+"""Whole numbers are read as what Ray counts in, however many digits they have."""
 
 
 def custom_resources(text: str) -> dict[str, float] | None:
@@ -60,5 +62,5 @@ def _uncountable(text: str) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """What stands within the quotes. Whole numbers are read as what Ray counts in, however many digits they have."""
-    return json.loads(text.strip("'\"` "), parse_int=float)
+    """What stands within the quotes."""
+    return _decode(text.strip("'\"` "))

@@ -125,12 +125,13 @@ class Controller(Generic[K]):
             if when is not None and not when(old, new):
                 return
             priority = NORMAL if store.is_synced else LOW
+            found = tuple(keys(new)) if new is not None else ()
+            for key in found:
+                self.queue.add(key, after=after, priority=priority)
             if old is not None and (new is None or not keeps_its_keys):
                 for key in keys(old):
-                    self.queue.add(key, after=after, priority=priority)
-            if new is not None:
-                for key in keys(new):
-                    self.queue.add(key, after=after, priority=priority)
+                    if key not in found:
+                        self.queue.add(key, after=after, priority=priority)
 
         def all_keys() -> Iterator[K]:
             return (key for obj in store for key in keys(obj))
@@ -235,30 +236,26 @@ def owner(kind: str, api_group: str) -> Callable[[Any], Iterable[Key]]:
     """The key of the controlling owner, when it is of this kind; for the kinds that a controller makes."""
 
     def keys(obj: Any) -> Iterable[Key]:
-        namespace = identity(obj).key.namespace
-        for reference in _owner_references(obj):
-            if reference["controller"] and reference["kind"] == kind:
-                group, slash, _ = reference["apiVersion"].partition("/")
-                if (group if slash else "") == api_group:
-                    yield Key(namespace, reference["name"])
+        return [
+            Key(identity(obj).key.namespace, name)
+            for is_controller, of_kind, api_version, name in _owners(obj)
+            if is_controller and of_kind == kind and _group(api_version) == api_group
+        ]
 
     return keys
 
 
-def _owner_references(obj: Any) -> Iterable[dict[str, Any]]:
+def _owners(obj: Any) -> list[tuple[bool | None, str | None, str, str]]:
     if isinstance(obj, dict):
-        for each in (obj.get("metadata") or {}).get("ownerReferences") or ():
-            yield {
-                "controller": each.get("controller"),
-                "kind": each.get("kind"),
-                "apiVersion": each.get("apiVersion") or "",
-                "name": each.get("name") or "",
-            }
-        return
-    for each in obj.metadata.owner_references:
-        yield {
-            "controller": each.controller,
-            "kind": each.kind,
-            "apiVersion": each.api_version or "",
-            "name": each.name or "",
-        }
+        return [
+            (each.get("controller"), each.get("kind"), each.get("apiVersion") or "", each.get("name") or "")
+            for each in (obj.get("metadata") or {}).get("ownerReferences") or ()
+        ]
+    return [
+        (each.controller, each.kind, each.api_version or "", each.name or "") for each in obj.metadata.owner_references
+    ]
+
+
+def _group(api_version: str) -> str:
+    group, slash, _ = api_version.partition("/")
+    return group if slash else ""
