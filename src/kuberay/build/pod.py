@@ -271,7 +271,11 @@ def _add_environment(cluster: RayCluster, ray: Json, node_type: str, ray_start: 
 def copied(value: Any) -> Any:
     """A deep copy without nulls, which mean the same as leaving a member away."""
     if isinstance(value, dict):
-        return {key: copied(member) for key, member in value.items() if member is not None}
+        return {
+            key: member if type(member) is str else copied(member)  # most are texts
+            for key, member in value.items()
+            if member is not None
+        }
     if isinstance(value, list | tuple):
         return [copied(element) for element in value if element is not None]
     return value

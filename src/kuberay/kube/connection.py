@@ -7,7 +7,9 @@ a client that can do everything takes more than twice as long for each.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from enum import Enum
+from functools import cached_property
 from socket import SO_RCVLOWAT, SOL_SOCKET
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +17,7 @@ import httptools
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
 _PLENTY = 2**18
 """Bytes of an answer that may wait to be taken before the server has to wait too."""
@@ -35,13 +38,37 @@ class Until(Enum):
     END = "end"
 
 
+class Headers(Mapping[str, str]):
+    """Those of an answer, under their lower-case names. They are put in order when somebody looks, which is seldom."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[bytes, bytes]] = []
+
+    @cached_property
+    def _by_name(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for line in self.lines:
+            name, value = (part.decode("latin-1") for part in line)
+            key = name.lower()
+            found[key] = f"{found[key]}, {value}" if key in found else value
+        return found
+
+    def __getitem__(self, name: str) -> str:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
 class Answer:
     """What comes back for one request, while it comes."""
 
     def __init__(self, connection: Connection) -> None:
         self.status = 0
-        self.headers: dict[str, str] = {}
-        """Under their lower-case names."""
+        self.headers = Headers()
         self.is_whole = False
         self.can_go_on = False
         """Whether another request may follow it on the same connection."""
@@ -157,7 +184,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_unanswered(self) -> bool:
         """Whether nothing has come back for what was asked last."""
-        return not self._answer.headers
+        return not self._answer.headers.lines
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -255,18 +282,17 @@ class Connection(asyncio.Protocol):
             raise ValueError("a second answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        headers = self._answer.headers
-        if len(headers) >= _MOST_HEADERS:
+        lines = self._answer.headers.lines
+        if len(lines) >= _MOST_HEADERS:
             raise ValueError("more headers than an API server has to send")
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+        lines.append((name, value))
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status >= 200:
             self._answer.status = status
         else:
-            self._answer.headers.clear()  # "go on": the answer itself is still to come
+            self._answer.headers = Headers()  # "go on": the answer itself is still to come
 
     def on_body(self, body: bytes) -> None:
         self._answer.arrived(body)

@@ -7,10 +7,12 @@ is in them, and only before anybody else has seen them: who reads them cannot te
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import repeat
 from typing import Any
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import astuple, force_setattr
 
 _UNIQUE = frozenset(("uid", "resource_version"))
 """What no two objects have in common."""
@@ -25,22 +27,19 @@ class Interner:
         self._texts: dict[str, str] = {}
         self._parts: dict[tuple[type, str, int], Any] = {}
 
-    def intern(self, new: object, old: object = None) -> None:
+    def intern(self, new: Any, old: Any = None) -> None:
         """Let an object take what it has in common with others from them.
 
         :param old: the object that it replaces, which it has the most in common with.
         """
-        if _is_frozen(new):
+        if _is_frozen(type(new)):
             self._intern(new, old if type(old) is type(new) else None)
 
     def _intern(self, new: Any, old: Any) -> None:
-        for name in new.__struct_fields__:
-            value = getattr(new, name)
-            if not value:
+        earlier = astuple(old) if old is not None else repeat(None)
+        for name, value, before in zip(new.__struct_fields__, astuple(new), earlier, strict=False):
+            if not value or value is before:
                 continue  # nothing is small enough
-            before = getattr(old, name) if old is not None else None
-            if value is before:
-                continue
             if value == before:
                 force_setattr(new, name, before)
                 continue
@@ -54,7 +53,7 @@ class Interner:
                 part = self._part(type(new), name, value)
                 if part is not value:
                     force_setattr(new, name, part)
-            elif _is_frozen(value):
+            elif _is_frozen(kind):
                 self._intern(value, before if type(before) is kind else None)
 
     def _text(self, value: str) -> str:
@@ -84,6 +83,7 @@ class Interner:
         return value
 
 
-def _is_frozen(obj: Any) -> bool:
-    config = getattr(obj, "__struct_config__", None)
+@cache
+def _is_frozen(kind: type) -> bool:
+    config = getattr(kind, "__struct_config__", None)
     return config is not None and config.frozen
