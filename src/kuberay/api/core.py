@@ -44,7 +44,10 @@ class Metadata(Slim, frozen=True, kw_only=True):
     @property
     def controller(self) -> Owner | None:
         """The owner that manages the object, if it has one."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
 
 class Container(Slim, frozen=True, kw_only=True):

@@ -88,7 +88,10 @@ class Condition(Model, frozen=True, kw_only=True):
 
 def find_condition(conditions: list[Condition], kind: str) -> Condition | None:
     """The condition of a type, if it has been written."""
-    return next((condition for condition in conditions if condition.type == kind), None)
+    for condition in conditions:
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def is_true(conditions: list[Condition], kind: str) -> bool:

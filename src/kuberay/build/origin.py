@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import zlib
 from base64 import urlsafe_b64encode
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -175,6 +176,7 @@ def _checksum(crc: int) -> str:
     return urlsafe_b64encode(crc.to_bytes(4, "big")[:3]).decode()
 
 
+@lru_cache(maxsize=4096)
 def _shortened(path: str) -> str:
     return _respelled(path, _WORDS)
 

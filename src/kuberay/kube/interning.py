@@ -7,7 +7,6 @@ is in them, and only before anybody else has seen them: who reads them cannot te
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import repeat
 from typing import Any
 
@@ -32,7 +31,7 @@ class Interner:
 
         :param old: the object that it replaces, which it has the most in common with.
         """
-        if _is_frozen(type(new)):
+        if _is_frozen(new):
             self._intern(new, old if type(old) is type(new) else None)
 
     def _intern(self, new: Any, old: Any) -> None:
@@ -53,7 +52,7 @@ class Interner:
                 part = self._part(type(new), name, value)
                 if part is not value:
                     force_setattr(new, name, part)
-            elif _is_frozen(kind):
+            elif _is_frozen(value):
                 self._intern(value, before if type(before) is kind else None)
 
     def _text(self, value: str) -> str:
@@ -83,7 +82,5 @@ class Interner:
         return value
 
 
-@cache
-def _is_frozen(kind: type) -> bool:
-    config = getattr(kind, "__struct_config__", None)
-    return config is not None and config.frozen
+def _is_frozen(obj: Any) -> bool:
+    return isinstance(obj, msgspec.Struct) and obj.__struct_config__.frozen
