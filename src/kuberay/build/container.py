@@ -35,7 +35,7 @@ def append_field_env(container: Json, name: str, field_path: str) -> None:
 
 def default_env(container: Json, name: str, value: str) -> None:
     """Set a variable unless the user has."""
-    if not any(variable.get("name") == name for variable in container.get("env", ())):
+    if name not in [variable.get("name") for variable in container.get("env", ())]:
         append_env(container, name, value)
 
 
