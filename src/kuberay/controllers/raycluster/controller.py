@@ -24,7 +24,7 @@ from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
 from kuberay.controllers.history import History
 from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
-from kuberay.controllers.plan import Delete, EmitEvent
+from kuberay.controllers.plan import Create, Delete, EmitEvent
 from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.children import WAYS_IN
@@ -41,6 +41,7 @@ from kuberay.controllers.raycluster.status import at_a_loss
 from kuberay.controllers.raycluster.used_names import UsedNames
 from kuberay.controllers.running import RayController
 from kuberay.kube.controller import Result, itself, owner
+from kuberay.kube.errors import NotFound
 from kuberay.kube.identity import Key, identity, version_order
 from kuberay.kube.informer import Informer
 from kuberay.kube.lanes import Lanes
@@ -118,6 +119,8 @@ class _Memory:
     """Whether users were told that the server does not store its conditions."""
     confirmed_at: str = ""
     """The version of the cluster at which its Pods were last known to be as cached."""
+    has_lost: bool = False
+    """Whether something of it has left since it was last known to be there itself."""
     blueprint: Blueprint | None = None
     """Of a cluster that is being worked on; one at rest shall take no memory for it."""
 
@@ -163,6 +166,8 @@ class RayClusterController(RayController):
         self.children: dict[Resource, Store[Any]] = {
             resource: Store() for resource in _CHILDREN if resource != ROUTES or options.uses_routes
         }
+        for store in (self.services, *self.children.values()):
+            store.on_change(self._note_departure)
         informers: list[Informer[Any]] = [
             Informer(
                 client,
@@ -249,6 +254,10 @@ class RayClusterController(RayController):
         if await memory.lookups.refresh(self._client, key.namespace, plan, self._now()):
             seen = replace(seen, stand_ins=memory.lookups.stand_ins, nodes=memory.lookups.nodes)
             plan = await self._decide(seen)
+        if memory.has_lost and any(isinstance(action, Create) for action in plan.actions):
+            if not await self._is_as_it_was(cluster):
+                return Result(requeue_after=_CATCHING_UP)
+            memory.has_lost = False
         stages, is_held_back = await self._fenced(seen, shown, plan, memory)
         outcome = await self._actor.run(stages, uid)
         is_settled = self._remember(cluster, plan, outcome, memory)
@@ -265,13 +274,32 @@ class RayClusterController(RayController):
         waits = [plan.look_again, wait, _CATCHING_UP if is_held_back else None]
         return Result(requeue_after=min((each for each in waits if each is not None), default=None))
 
-    def _note_departure(self, old: Pod | None, new: Pod | None) -> None:
-        """Remember the names of Pods that have left."""
+    def _note_departure(self, old: Any, new: Any) -> None:
+        """Remember that something of a cluster has left, and the names of Pods."""
         owner = old.metadata.controller if old is not None and new is None else None
-        if old is not None and owner is not None:
-            memory = self._memory.get(Key(old.metadata.namespace, owner.name))
-            if memory is not None and memory.uid == owner.uid:
+        memory = self._memory.get(Key(old.metadata.namespace, owner.name)) if owner is not None else None
+        if owner is not None and memory is not None and memory.uid == owner.uid:
+            memory.has_lost = True
+            if isinstance(old, Pod):
                 memory.used_names.note(old.name, self._now())
+
+    async def _is_as_it_was(self, cluster: RayCluster) -> bool:
+        """Whether the server knows a cluster as we do.
+
+        What has left may have left with its cluster, and its watch may be ahead of that of clusters: then nothing is
+        to be put in its place.
+        """
+        try:
+            found = await self._client.get(RAY_CLUSTERS, cluster.name, namespace=cluster.namespace, type=RayCluster)
+        except NotFound:
+            return False
+        self.clusters.wrote(found)
+        before, now = cluster.metadata, found.metadata
+        return (now.uid, now.generation, now.deletion_timestamp) == (
+            before.uid,
+            before.generation,
+            before.deletion_timestamp,
+        )
 
     def _remember(self, cluster: RayCluster, plan: Plan, outcome: Outcome, memory: _Memory) -> bool:
         """Keep what was refused, and forget what is settled; tells whether there was something to forget."""
@@ -355,6 +383,7 @@ class RayClusterController(RayController):
                 memory.status_due = min(now + options.status_delay, memory.status_held + options.longest_status_delay)
                 return memory.status_due - now
             written = await self._actor.patch_status(plan.status)
+            memory.has_lost &= written is None
             if written is None:
                 wait = _CATCHING_UP
             elif plan.status.leads_on and self._keeps_conditions(written, memory):
