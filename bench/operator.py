@@ -240,7 +240,7 @@ async def _deleted(where: Rig, candidate: Candidate, names: Names, figures: Figu
         compared = f"{took} until nothing is left; Go, 1,000 clusters: 6.1 s"
         figures.add(f"P7 {candidate.name}: CPU while all are deleted", operator.cpu - before, "s", compared=compared)
         limit = 0.0 if candidate.name == "ours" else None
-        figures.add("   API calls", float(calls.objects + calls.status), "", limit=limit, compared="Go 0")
+        figures.add("   API writes", float(calls.objects + calls.status), "", limit=limit, compared="Go 0")
 
 
 async def larger_clusters(size: Size, figures: Figures) -> None:
