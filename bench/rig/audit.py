@@ -64,13 +64,13 @@ class Audit:
                 counted[f"{line.verb} {what.resource}{suffix}"] += 1
         return Calls(counted)
 
-    def created(self, resource: str, since: int) -> dict[str, float]:
-        """When the first such object since a mark was made in each namespace, by the clock of `time.time`."""
-        first: dict[str, float] = {}
+    def created(self, resource: str, since: int) -> dict[str, list[float]]:
+        """When such objects were made in each namespace since a mark, by the clock of `time.time`."""
+        found: dict[str, list[float]] = {}
         for line, what in self._lines(since):
             if line.verb == "create" and what.resource == resource and not what.subresource:
-                first.setdefault(what.namespace, line.stage_timestamp.timestamp())
-        return first
+                found.setdefault(what.namespace, []).append(line.stage_timestamp.timestamp())
+        return found
 
     def _lines(self, since: int) -> Iterator[tuple[_Line, _Object]]:
         if not self._log.exists():
