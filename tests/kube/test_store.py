@@ -181,15 +181,14 @@ class TestReadingOurWrites:
     def test_it_knows_what_we_wrote_by_its_version_until_the_watch_confirms_it(self) -> None:
         store = store_of(thing("a", 1))
         first, second = thing("a", 11), thing("b", 13)
-        uids = [each.metadata.uid for each in (first, second)]
         store.wrote(first)
         store.wrote(second)
-        assert store.written(uids[0], "11") is first
-        assert store.written(uids[1], "11") is None  # a version says nothing about another object
-        assert store.written(uids[0], "12") is None
+        assert store.written(Key("n", "a"), "11") is first
+        assert store.written(Key("n", "b"), "11") is None
+        assert store.written(Key("n", "a"), "12") is None
         store.applied(thing("c", 12))
-        assert store.written(uids[0], "11") is None
-        assert store.written(uids[1], "13") is second
+        assert store.written(Key("n", "a"), "11") is None
+        assert store.written(Key("n", "b"), "13") is second
 
     def test_it_knows_an_earlier_write_no_more_than_one_that_was_deleted(self) -> None:
         store = store_of()
@@ -197,10 +196,9 @@ class TestReadingOurWrites:
         store.wrote(thing("a", 12))
         store.wrote(thing("b", 13))
         store.deleted(thing("b", 13))
-        uids = {name: thing(name, 0).metadata.uid for name in ("a", "b")}
-        assert store.written(uids["a"], "11") is None
-        assert store.written(uids["a"], "12") is not None
-        assert store.written(uids["b"], "13") is None
+        assert store.written(Key("n", "a"), "11") is None
+        assert store.written(Key("n", "a"), "12") is not None
+        assert store.written(Key("n", "b"), "13") is None
 
     def test_an_event_from_before_the_write_does_not_undo_it(self) -> None:
         store = store_of(thing("a", 1))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from kuberay.kube.identity import Key
     from kuberay.kube.resources import Resource
     from kuberay.kube.selectors import FieldSelector, LabelSelector
     from kuberay.kube.transport import Transport
@@ -153,7 +154,7 @@ class Client:
         timeout_seconds: int | None = None,
         send_initial_events: bool = False,
         idle_timeout: float | None = None,
-        known: Callable[[str, str], T | None] = lambda *_: None,
+        known: Callable[[Key, str], T | None] = lambda *_: None,
         type: type[T] | None = None,
     ) -> AsyncIterator[Watch[T]]:
         """Changes as they happen, with bookmarks.
@@ -163,7 +164,7 @@ class Client:
         :param timeout_seconds: after how long the server ends the watch.
         :param send_initial_events: begin with what there is, and a bookmark that says where that ends.
         :param idle_timeout: after how long without a byte the connection counts as dead.
-        :param known: an object by uid and version, if it was read before: then it need not be read again.
+        :param known: an object by key and version, if it was read before: then it need not be read again.
         :raises Expired: the version is too old: list again. May also be raised in the middle.
         """
         request = prepare.watch(

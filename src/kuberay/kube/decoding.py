@@ -17,6 +17,7 @@ import msgspec
 import orjson
 
 from kuberay.kube.errors import ApiError, DecodeError, Status, StatusDetails
+from kuberay.kube.identity import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +86,6 @@ class _HasFromDict(Protocol):
 
 class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
-    uid: str = ""
     namespace: str = ""
     resource_version: str = ""
     annotations: dict[str, str] | None = None
@@ -173,11 +173,11 @@ class Decoder(Generic[T]):
         return Page(items, parts.metadata.resource_version, parts.metadata.continue_, tuple(unreadable))
 
     def event(
-        self, line: bytes, known: Callable[[str, str], T | None] = lambda *_: None
+        self, line: bytes, known: Callable[[Key, str], T | None] = lambda *_: None
     ) -> Event[T] | Bookmark | Unreadable:
         """One line of a watch.
 
-        :param known: an object by uid and version, if it was read before. Asked only where reading takes long.
+        :param known: an object by key and version, if it was read before. Asked only where reading takes long.
         :raises ApiError: the line is the server's refusal to go on (`Expired`: list again).
         :raises DecodeError: it is not an event.
         """
@@ -205,11 +205,11 @@ class Decoder(Generic[T]):
         except _NOT_READ as error:
             return _set_aside(raw.object, error, raw.type)
 
-    def _known(self, raw: Event[msgspec.Raw], known: Callable[[str, str], T | None]) -> T | None:
+    def _known(self, raw: Event[msgspec.Raw], known: Callable[[Key, str], T | None]) -> T | None:
         if self._event is not None:
             return None  # to look for it takes as long as to read it
         meta = _named.decode(raw.object).metadata
-        return known(meta.uid, meta.resource_version)
+        return known(Key(meta.namespace, meta.name), meta.resource_version)
 
 
 _decoders: dict[object, Decoder[Any]] = {}

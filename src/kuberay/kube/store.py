@@ -58,8 +58,6 @@ class Store(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._writes: dict[Key, _Write[T]] = {}
         self._by_version: list[tuple[tuple[int, str], Key]] = []
-        self._written: dict[str, Key] = {}
-        """What was written by the versions that the watch has yet to pass."""
         self._index_functions = dict(indexes or {})
         # Dicts in place of sets: their order is that of insertion, the same in every run.
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._index_functions}
@@ -106,13 +104,11 @@ class Store(Generic[T]):
         of = self._index_functions[index]
         return any(value in of(write.obj) for write in self._writes.values())
 
-    def written(self, uid: str, resource_version: str) -> T | None:
+    def written(self, key: Key, resource_version: str) -> T | None:
         """The object in this very state, if it is we who wrote it and the watch has not confirmed that yet."""
-        key = self._written.get(resource_version)
-        write = self._writes.get(key) if key is not None else None
-        if write is None or write.deleted or (write.uid, write.version[1]) != (uid, resource_version):
-            return None
-        return write.obj
+        write = self._writes.get(key)
+        is_known = write is not None and not write.deleted and write.version == version_order(resource_version)
+        return write.obj if write is not None and is_known else None
 
     @property
     def unconfirmed(self) -> int:
@@ -143,7 +139,6 @@ class Store(Generic[T]):
         else:
             self._writes[key] = _Write(obj, uid, version, False, self._objects.get(key))
         heapq.heappush(self._by_version, (version, key))
-        self._written[resource_version] = key
         self._set(key, obj)
 
     def deleted(self, obj: T) -> None:
@@ -243,7 +238,6 @@ class Store(Generic[T]):
         """Take away the writes up to a version: their events have come, or never will because nobody selected them."""
         while self._by_version and self._by_version[0][0] <= version:
             at, key = heapq.heappop(self._by_version)
-            self._written.pop(at[1], None)
             write = self._writes.get(key)
             if write is None or write.version != at:
                 continue

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from kuberay.kube.decoding import Bookmark, Decoder, Event, Unreadable
+    from kuberay.kube.identity import Key
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class Watch(Generic[T]):
         decoder: Decoder[T],
         *,
         idle_timeout: float | None = None,
-        known: Callable[[str, str], T | None] = lambda *_: None,
+        known: Callable[[Key, str], T | None] = lambda *_: None,
     ) -> None:
         self._chunks = chunks
         self._decoder = decoder
