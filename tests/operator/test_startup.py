@@ -186,11 +186,14 @@ class TestRefusals:
             (["--log-stdout-encoder=xml"], "log stdout encoder 'xml' is unknown; known are json and console"),
             (["--log-file-path=f", "--log-file-encoder=xml"], "log file encoder 'xml' is unknown"),
             (["--zap-log-level=loud"], "--zap-log-level=loud: debug, info, error"),
-            (["--reconcile-concurrency=-1"], "reconcile concurrency must be at least 1, not -1"),
-            (["--writes-in-flight=-1"], "writes in flight must be at least 1, not -1"),
-            (["--qps=5", "--burst=-1"], "burst must be at least 1, not -1"),
-            (["--qps=nan"], "qps must be a number of requests per second, or 0 for no limit, not nan"),
-            (["--qps=inf"], "qps must be a number of requests per second, or 0 for no limit, not inf"),
+            (
+                ["--reconcile-concurrency=-1"],
+                r"--reconcile-concurrency \(reconcileConcurrency\) must be at least 1, not -1",
+            ),
+            (["--writes-in-flight=-1"], r"--writes-in-flight \(writesInFlight\) must be at least 1, not -1"),
+            (["--qps=5", "--burst=-1"], r"--burst \(burst\) must be at least 1, not -1"),
+            (["--qps=nan"], r"--qps \(qps\) must be a number of requests per second, or 0 for no limit, not nan"),
+            (["--qps=inf"], r"--qps \(qps\) must be a number of requests per second, or 0 for no limit, not inf"),
         ],
     )
     def test_what_cannot_be_done_is_said_at_once(self, arguments: list[str], why: str) -> None:

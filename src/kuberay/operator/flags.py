@@ -72,10 +72,10 @@ class Flags:
     reconcile_concurrency: int = _flag(0, "Ray objects of a kind worked on at a time.", value="N", shown="8")
     use_kubernetes_proxy: bool = _flag(False, "Reach Ray through the API server's proxy.")
     watch_namespace: str = _flag("", "Work only in these namespaces. Default: all.", value="A,B")
-    zap_devel: bool = _flag(False, "Log details too; the same as --zap-log-level=debug.")
     writes_in_flight: int = _flag(
         0, "Writes to the API server under way at a time. More help only where each takes long.", value="N", shown="12"
     )
+    zap_devel: bool = _flag(False, "Log details too; the same as --zap-log-level=debug.")
     zap_encoder: str = _flag("", "Has no effect: --log-stdout-encoder decides.", value="ENCODER")
     zap_log_level: str = _flag(
         "", "debug, info, error, panic, or a number above 0 for details.", value="LEVEL", shown="info"

@@ -84,13 +84,15 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     told, more = _told(flags, read_file)
     _refuse_schedulers(told)
     if told.reconcile_concurrency < 0:
-        raise StartupError(f"reconcile concurrency must be at least 1, not {told.reconcile_concurrency}")
+        raise StartupError(
+            f"--reconcile-concurrency (reconcileConcurrency) must be at least 1, not {told.reconcile_concurrency}"
+        )
     if told.writes_in_flight < 0:
-        raise StartupError(f"writes in flight must be at least 1, not {told.writes_in_flight}")
+        raise StartupError(f"--writes-in-flight (writesInFlight) must be at least 1, not {told.writes_in_flight}")
     if not math.isfinite(told.qps):
-        raise StartupError(f"qps must be a number of requests per second, or 0 for no limit, not {told.qps}")
+        raise StartupError(f"--qps (qps) must be a number of requests per second, or 0 for no limit, not {told.qps}")
     if told.qps > 0 and told.burst < 0:
-        raise StartupError(f"burst must be at least 1, not {told.burst}")
+        raise StartupError(f"--burst (burst) must be at least 1, not {told.burst}")
     everywhere = "" if environment.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1"
     made = settings.from_environment(
         environment,
