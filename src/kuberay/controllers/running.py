@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+CATCHING_UP = 0.5
+"""Seconds after which a cache that was behind is asked again."""
+
 
 class RayController(ABC):
     """What is known of the RayClusters of one namespace, or of all, and what one pass makes of it.

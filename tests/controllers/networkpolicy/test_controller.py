@@ -1,4 +1,4 @@
-"""What becomes of a policy whose name somebody else has."""
+"""What becomes of a policy whose name somebody else has, and of one that is lost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kuberay.api.partial import NetworkPolicy
+from kuberay.api.v1 import RayCluster
+from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.networkpolicy.controller import NetworkPolicyController
 from kuberay.controllers.options import ControllerOptions
-from kuberay.controllers.running import Crew
+from kuberay.controllers.running import CATCHING_UP, Crew
+from kuberay.kube.controller import Result
+from kuberay.kube.identity import Key
 from kuberay.kube.resources import NETWORK_POLICIES
 from tests.controllers.embedded import embedded
 from tests.operator.world import World, living
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from kuberay.kube.recorder import Regarding
+    from tests.controllers.embedded import Meddler
 
 
 class Listener:
@@ -93,3 +99,46 @@ class TestANameThatIsTaken:
         await neighbour.makes("rc-head")
         await world.patch({"spec": {"networkPolicy": {}}})
         await world.becomes(told.has_heard(2))
+
+
+class TestAPolicyThatIsLost:
+    """By a controller that is told by hand what has happened."""
+
+    @pytest.fixture
+    async def scene(self) -> AsyncIterator[tuple[World, NetworkPolicyController, Meddler]]:
+        client, meddler = await embedded()
+        listener: Any = Listener()
+        async with living(client) as world:
+            await world.apply(networkPolicy={})
+            controller = NetworkPolicyController(client, listener, ControllerOptions())
+            clusters = await client.list(RAY_CLUSTERS, type=RayCluster)
+            controller.clusters.replaced(clusters.items, clusters.resource_version)
+            controller.policies.replaced([], clusters.resource_version)
+            await controller.reconcile(Key(world.namespace, "rc"))
+            made = await client.list(NETWORK_POLICIES, type=NetworkPolicy)
+            controller.policies.replaced(made.items, made.resource_version)
+            assert len(controller.policies) == 2
+            yield world, controller, meddler
+
+    async def lose_one(self, world: World, controller: NetworkPolicyController) -> None:
+        await world.delete(NETWORK_POLICIES, "rc-head")
+        lost = controller.policies.get(world.namespace, "rc-head")
+        assert lost is not None
+        page = await world.client.list(NETWORK_POLICIES, namespace=world.namespace)
+        controller.policies.removed(lost, page.resource_version)
+
+    async def test_is_made_anew(self, scene: tuple[World, NetworkPolicyController, Meddler]) -> None:
+        world, controller, _ = scene
+        await self.lose_one(world, controller)
+        await controller.reconcile(Key(world.namespace, "rc"))
+        assert len(controller.policies) == 2
+
+    async def test_is_not_made_anew_for_a_cluster_that_is_gone_though_nobody_has_said_so_yet(
+        self, scene: tuple[World, NetworkPolicyController, Meddler]
+    ) -> None:
+        world, controller, meddler = scene
+        await world.delete(RAY_CLUSTERS, "rc")
+        await self.lose_one(world, controller)
+        meddler.writes.clear()
+        assert await controller.reconcile(Key(world.namespace, "rc")) == Result(requeue_after=CATCHING_UP)
+        assert meddler.writes == []

@@ -13,9 +13,10 @@ from kuberay.build.network_policy import policies
 from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
+from kuberay.controllers.departures import Departures
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.networkpolicy.decide import decide
-from kuberay.controllers.running import RayController
+from kuberay.controllers.running import CATCHING_UP, RayController
 from kuberay.kube.controller import Result, itself, owner
 from kuberay.kube.identity import identity
 from kuberay.kube.informer import Informer
@@ -68,20 +69,21 @@ class NetworkPolicyController(RayController):
         self._memory: dict[Key, _Memory] = {}
         self._collisions: dict[Key, frozenset[str]] = {}
         """The names that a cluster wants for its policies and somebody else has; as a rule there are none."""
-        self._clusters: Store[RayCluster] = Store()
-        self._policies: Store[NetworkPolicy] = Store({_BY_CLUSTER: _cluster_index})
+        self.clusters: Store[RayCluster] = Store()
+        self.policies: Store[NetworkPolicy] = Store({_BY_CLUSTER: _cluster_index})
         informers: list[Informer[Any]] = [
-            Informer(client, RAY_CLUSTERS, self._clusters, type=RayCluster, namespace=namespace),
-            Informer(client, NETWORK_POLICIES, self._policies, type=NetworkPolicy, namespace=namespace),
+            Informer(client, RAY_CLUSTERS, self.clusters, type=RayCluster, namespace=namespace),
+            Informer(client, NETWORK_POLICIES, self.policies, type=NetworkPolicy, namespace=namespace),
         ]
+        self._departures = Departures(client, self.clusters, (self.policies,))
         super().__init__(recorder, informers, namespace=namespace)
-        caches = {NETWORK_POLICIES: Cache(self._policies, NetworkPolicy)}
+        caches = {NETWORK_POLICIES: Cache(self.policies, NetworkPolicy)}
         self._actor = Actor(client, caches, lanes or Lanes(options.writes_in_flight))
 
     def watch(self, loop: Controller[Key]) -> None:
         """Have clusters looked at: all of them, and each whenever it, one of its policies or one in its way changes."""
-        loop.watches(self._clusters, itself, when=generation_changed)
-        loop.watches(self._policies, self._concerned)
+        loop.watches(self.clusters, itself, when=generation_changed)
+        loop.watches(self.policies, self._concerned)
 
     def _concerned(self, policy: NetworkPolicy) -> Iterator[Key]:
         """The cluster that a policy belongs to, and those that wait for its name: they are open until then."""
@@ -93,7 +95,7 @@ class NetworkPolicyController(RayController):
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
-        cluster = self._clusters.get(key.namespace, key.name)
+        cluster = self.clusters.get(key.namespace, key.name)
         if cluster is None:
             self._memory.pop(key, None)
             self._collisions.pop(key, None)
@@ -104,6 +106,8 @@ class NetworkPolicyController(RayController):
             memory = self._memory[key] = _Memory(uid)
             self._collisions.pop(key, None)
         plan = decide(cluster, self._found(cluster), memory.failures, self._now())
+        if not await self._departures.allow(plan, cluster):
+            return Result(requeue_after=CATCHING_UP)
         known = self._collisions.pop(key, frozenset())
         if plan.events:
             self._collisions[key] = frozenset(event.once for event in plan.events)
@@ -125,8 +129,8 @@ class NetworkPolicyController(RayController):
         return Result(requeue_after=plan.look_again if outcome.is_empty else 0.0)
 
     def _found(self, cluster: RayCluster) -> list[NetworkPolicy]:
-        labelled = self._policies.by(_BY_CLUSTER, f"{cluster.namespace}/{cluster.name}")
-        wanted = (self._policies.get(cluster.namespace, each["metadata"]["name"]) for each in policies(cluster))
+        labelled = self.policies.by(_BY_CLUSTER, f"{cluster.namespace}/{cluster.name}")
+        wanted = (self.policies.get(cluster.namespace, each["metadata"]["name"]) for each in policies(cluster))
         return [*labelled, *(policy for policy in wanted if policy is not None)]
 
 

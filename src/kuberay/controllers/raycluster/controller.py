@@ -22,9 +22,10 @@ from kuberay.build.auth import TOKEN_BYTES
 from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
+from kuberay.controllers.departures import Departures
 from kuberay.controllers.history import History
 from kuberay.controllers.kinds import RAY_CLUSTERS, ROUTES
-from kuberay.controllers.plan import Create, Delete, EmitEvent
+from kuberay.controllers.plan import Delete, EmitEvent
 from kuberay.controllers.raycluster.blueprint import Blueprint
 from kuberay.controllers.raycluster.census import Census
 from kuberay.controllers.raycluster.children import WAYS_IN
@@ -39,9 +40,8 @@ from kuberay.controllers.raycluster.observe import (
 )
 from kuberay.controllers.raycluster.status import at_a_loss
 from kuberay.controllers.raycluster.used_names import UsedNames
-from kuberay.controllers.running import RayController
+from kuberay.controllers.running import CATCHING_UP, RayController
 from kuberay.kube.controller import Result, itself, owner
-from kuberay.kube.errors import NotFound
 from kuberay.kube.identity import Key, identity, version_order
 from kuberay.kube.informer import Informer
 from kuberay.kube.lanes import Lanes
@@ -91,8 +91,6 @@ _CHILDREN: dict[Resource, type[PartialObject | Ingress]] = {
     ROUTES: PartialObject,
 }
 """The kinds of children beside Pods and Services, and what is kept of each."""
-_CATCHING_UP = 0.5
-"""Seconds after which a cache that was behind is asked again."""
 _OLD_CRD = (
     "The CustomResourceDefinition of RayClusters drops status.conditions, without which no cluster can be suspended or "
     "cleaned up after: apply that of this version, as kuberay crds prints it"
@@ -119,8 +117,6 @@ class _Memory:
     """Whether users were told that the server does not store its conditions."""
     confirmed_at: str = ""
     """The version of the cluster at which its Pods were last known to be as cached."""
-    has_lost: bool = False
-    """Whether something of it has left since it was last known to be there itself."""
     blueprint: Blueprint | None = None
     """Of a cluster that is being worked on; one at rest shall take no memory for it."""
 
@@ -159,15 +155,14 @@ class RayClusterController(RayController):
         self.clusters: Store[RayCluster] = Store()
         self.pods: Store[Pod] = Store()
         self._census = Census(self.pods)
-        self.pods.on_change(self._note_departure)
+        self.pods.on_change(self._note_used_name)
         self.services: Store[Service] = Store({BY_OWNER: owner_index})
         self.jobs: Store[Job] = Store({BY_OWNER: owner_index})
         self.claims: Store[PersistentVolumeClaim] = Store()
         self.children: dict[Resource, Store[Any]] = {
             resource: Store() for resource in _CHILDREN if resource != ROUTES or options.uses_routes
         }
-        for store in (self.services, *self.children.values()):
-            store.on_change(self._note_departure)
+        self._departures = Departures(client, self.clusters, (self.pods, self.services, *self.children.values()))
         informers: list[Informer[Any]] = [
             Informer(
                 client,
@@ -254,10 +249,8 @@ class RayClusterController(RayController):
         if await memory.lookups.refresh(self._client, key.namespace, plan, self._now()):
             seen = replace(seen, stand_ins=memory.lookups.stand_ins, nodes=memory.lookups.nodes)
             plan = await self._decide(seen)
-        if memory.has_lost and any(isinstance(action, Create) for action in plan.actions):
-            if not await self._is_as_it_was(cluster):
-                return Result(requeue_after=_CATCHING_UP)
-            memory.has_lost = False
+        if not await self._departures.allow(plan, cluster):
+            return Result(requeue_after=CATCHING_UP)
         stages, is_held_back = await self._fenced(seen, shown, plan, memory)
         outcome = await self._actor.run(stages, uid)
         is_settled = self._remember(cluster, plan, outcome, memory)
@@ -271,35 +264,17 @@ class RayClusterController(RayController):
             return Result(requeue_after=0.0)
         if wait is None and seen.flock.is_steady:
             memory.blueprint = None
-        waits = [plan.look_again, wait, _CATCHING_UP if is_held_back else None]
+        waits = [plan.look_again, wait, CATCHING_UP if is_held_back else None]
         return Result(requeue_after=min((each for each in waits if each is not None), default=None))
 
-    def _note_departure(self, old: Any, new: Any) -> None:
-        """Remember that something of a cluster has left, and the names of Pods."""
+    def _note_used_name(self, old: Pod | None, new: Pod | None) -> None:
+        """Remember the names of Pods that have left."""
         owner = old.metadata.controller if old is not None and new is None else None
-        memory = self._memory.get(Key(old.metadata.namespace, owner.name)) if owner is not None else None
-        if owner is not None and memory is not None and memory.uid == owner.uid:
-            memory.has_lost = True
-            if isinstance(old, Pod):
-                memory.used_names.note(old.name, self._now())
-
-    async def _is_as_it_was(self, cluster: RayCluster) -> bool:
-        """Whether the server knows a cluster as we do.
-
-        What has left may have left with its cluster, and its watch may be ahead of that of clusters: then nothing is
-        to be put in its place.
-        """
-        try:
-            found = await self._client.get(RAY_CLUSTERS, cluster.name, namespace=cluster.namespace, type=RayCluster)
-        except NotFound:
-            return False
-        self.clusters.wrote(found)
-        before, now = cluster.metadata, found.metadata
-        return (now.uid, now.generation, now.deletion_timestamp) == (
-            before.uid,
-            before.generation,
-            before.deletion_timestamp,
-        )
+        if old is None or owner is None:
+            return
+        memory = self._memory.get(Key(old.metadata.namespace, owner.name))
+        if memory is not None and memory.uid == owner.uid:
+            memory.used_names.note(old.name, self._now())
 
     def _remember(self, cluster: RayCluster, plan: Plan, outcome: Outcome, memory: _Memory) -> bool:
         """Keep what was refused, and forget what is settled; tells whether there was something to forget."""
@@ -383,11 +358,12 @@ class RayClusterController(RayController):
                 memory.status_due = min(now + options.status_delay, memory.status_held + options.longest_status_delay)
                 return memory.status_due - now
             written = await self._actor.patch_status(plan.status)
-            memory.has_lost &= written is None
             if written is None:
-                wait = _CATCHING_UP
-            elif plan.status.leads_on and self._keeps_conditions(written, memory):
-                wait = 0.0
+                wait = CATCHING_UP
+            else:
+                self._departures.is_there(written)
+                if plan.status.leads_on and self._keeps_conditions(written, memory):
+                    wait = 0.0
         memory.status_held = None
         self._emit(seen.cluster, plan.events)
         memory.reported = plan.told
