@@ -1,4 +1,4 @@
-"""A kubelet that runs nothing writes no more than a real one."""
+"""A kubelet that runs nothing writes no more than a real one, and no sooner."""
 
 from __future__ import annotations
 
@@ -14,30 +14,34 @@ from kuberay.sim.kubelet import FakeKubelet
 from tests.controllers.embedded import embedded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from kuberay.kube.transport import Request, Response, Stream, Transport
 
 
 class LateNews:
-    """A server whose watch tells of addresses only when `told` is set, and that writes a status only once the watch has
-    told of the binding."""
+    """A server whose watch keeps news that contain a word until `told` is set."""
 
-    def __init__(self, inner: Transport) -> None:
+    def __init__(self, inner: Transport, word: str) -> None:
         self._inner = inner
-        self.bound, self.told = asyncio.Event(), asyncio.Event()
-        self.statuses: list[str] = []
-        self.written: asyncio.Queue[str] = asyncio.Queue()
+        self.word = word.encode()
+        self.kept, self.told = asyncio.Event(), asyncio.Event()
+        self.written: list[str] = []
+        """What was written about which Pod."""
+        self.before: Callable[[str], Awaitable[object]] | None = None
+        self.after: Callable[[str], None] = lambda _: None
         self.close = inner.close
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        if not request.path.endswith("/status"):
+        *_, pod, what = request.path.split("/")
+        if what not in ("binding", "status"):
             return await self._inner.send(request, timeout=timeout)
-        name = request.path.split("/")[-2]
-        self.statuses.append(name)
-        await self.bound.wait()
+        name = f"{what} of {pod}"
+        if self.before is not None:
+            await self.before(name)
         answer = await self._inner.send(request, timeout=timeout)
-        self.written.put_nowait(name)
+        self.written.append(name)
+        self.after(name)
         return answer
 
     @asynccontextmanager
@@ -56,33 +60,77 @@ class _LateStream:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         async for chunk in self._inner.chunks():
-            if b'"podIP"' in chunk:
+            if self._news.word in chunk:
+                self._news.kept.set()
                 await self._news.told.wait()
             yield chunk
-            if b'"nodeName"' in chunk:
-                self._news.bound.set()
+            for _ in range(100):  # whoever heard it does at once what comes of it
+                await asyncio.sleep(0)
 
 
-def pod(name: str) -> dict[str, Any]:
+async def world() -> Client:
+    client, _ = await embedded()
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+    return client
+
+
+async def create(client: Client, name: str) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    await client.create(PODS, pod, namespace="ns")
+
+
+@asynccontextmanager
+async def kubelet(news: LateNews) -> AsyncIterator[None]:
+    running = asyncio.create_task(FakeKubelet(Client(news), namespace="ns", workers=1).run())
+    yield
+    running.cancel()
+    await asyncio.wait((running,))
 
 
 @pytest.mark.timeout(20)
-async def test_the_news_of_its_own_binding_does_not_make_it_write_a_status_twice() -> None:
-    client, _ = await embedded()
-    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
-    news = LateNews(client.transport)
-    kubelet = asyncio.create_task(FakeKubelet(Client(news), namespace="ns", workers=1).run())
-    await client.create(PODS, pod("first"), namespace="ns")
+async def test_a_pod_is_started_when_the_news_of_its_binding_has_come() -> None:
+    client = await world()
+    await create(client, "first")
+    await create(client, "second")
+    news = LateNews(client.transport, '"nodeName"')
+    done = asyncio.Event()
 
-    await news.written.get()
-    address = (await client.get(PODS, "first", namespace="ns"))["status"]["podIP"]
-    news.told.set()
-    await client.create(PODS, pod("second"), namespace="ns")
-    while await news.written.get() != "second":
-        pass
-    assert news.statuses == ["first", "second"]
+    def after(name: str) -> None:
+        if len(news.written) == 2:
+            news.told.set()
+        if len(news.written) == 4:
+            done.set()
+
+    news.after = after
+    async with kubelet(news):
+        await done.wait()
+    assert news.written == ["binding of first", "binding of second", "status of first", "status of second"]
+
+
+@pytest.mark.timeout(20)
+async def test_late_news_of_a_pod_do_not_have_its_status_written_again() -> None:
+    client = await world()
+    news = LateNews(client.transport, '"changed"')
+    done = asyncio.Event()
+
+    async def before(name: str) -> None:
+        if name == "status of first":
+            await client.patch(PODS, "first", {"metadata": {"labels": {"changed": "yes"}}}, namespace="ns")
+            await news.kept.wait()
+
+    def after(name: str) -> None:
+        if name == "status of first":
+            news.told.set()
+        if name == "status of second":
+            done.set()
+
+    news.before, news.after = before, after
+    async with kubelet(news):
+        await create(client, "first")
+        await news.told.wait()
+        address = (await client.get(PODS, "first", namespace="ns"))["status"]["podIP"]
+        await create(client, "second")
+        await done.wait()
+    assert news.written.count("status of first") == 1
     assert (await client.get(PODS, "first", namespace="ns"))["status"]["podIP"] == address
-    kubelet.cancel()
-    await asyncio.wait((kubelet,))

@@ -104,7 +104,10 @@ class FakeKubelet:
         if fate is Fate.UNSEEN:
             return
         if not pod.spec.node_name:
+            # The news of it brings us back, as it brings a real kubelet. A server that is asked for more before its own
+            # cache has heard the news does the work twice.
             await self._bind(pod)
+            return
         if fate is Fate.PENDING or _has_met(pod, fate):
             return
         address = pod.status.pod_ip or next(self._addresses)
@@ -112,7 +115,7 @@ class FakeKubelet:
         written = await self._client.patch(
             PODS, pod.name, patch, namespace=pod.metadata.namespace, subresource="status", type=Pod
         )
-        self._store.wrote(written)  # or the news of the binding would have it written again, with another address
+        self._store.wrote(written)  # or older news would have it written again, with another address
 
     async def _bind(self, pod: Pod) -> None:
         binding = {
