@@ -1,6 +1,7 @@
 """A client that sends the necessary writes and nothing else: what no operator can be faster than.
 
-It makes the same Services and Pods, sixteen requests at a time, and writes two statuses for each cluster.
+It makes the same Services and Pods, sixteen requests at a time, and writes two statuses for each cluster. It does so
+under the account that an operator has: what a server does to know, admit and log a caller is the same for both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from kuberay.api.v1 import RayCluster
 from kuberay.build import labels, pod, services
 from kuberay.build.options import BuildOptions
 from kuberay.controllers.kinds import RAY_CLUSTERS
+from kuberay.kube.client import Client
+from kuberay.kube.http import HttpTransport
 from kuberay.kube.informer import Informer
+from kuberay.kube.kubeconfig import load
 from kuberay.kube.resources import PODS, SERVICES
 from kuberay.kube.store import Store
 
@@ -34,15 +38,19 @@ class BareClient:
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
+        self._client = Client(HttpTransport(load(rig.account)))
         self._ready: dict[tuple[str, str], int] = {}
         self._settled = asyncio.Event()
         self._pods: Store[Pod] = Store()
         self._pods.on_change(self._count)
-        self._informer = Informer(rig.client, PODS, self._pods, type=Pod, labels=labels.CLUSTER)
+        self._informer = Informer(self._client, PODS, self._pods, type=Pod, labels=labels.CLUSTER)
 
     async def follow(self) -> None:
         """Watch Pods until cancelled."""
-        await self._informer.run()
+        try:
+            await self._informer.run()
+        finally:
+            await self._client.close()
 
     async def bring_up(self, names: list[tuple[str, str]], workers: int, *, until_ready: bool) -> None:
         """Create clusters and everything of theirs; with a kubelet at work, until all Pods are ready and it is told."""
@@ -70,15 +78,14 @@ class BareClient:
 
         async def remove(victim: Pod) -> None:
             meta = victim.metadata
-            await self._rig.client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
+            await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
 
         await at_once(remove, victims)
         await self._write_statuses(names, after)
 
-    async def add_worker(self, key: tuple[str, str]) -> None:
-        """Make the second worker of a cluster."""
-        [second] = _workers(await self._get(*key), 1, 2)
-        await self._making(PODS, key[0])(second)
+    async def add_workers(self, key: tuple[str, str], before: int, after: int) -> None:
+        """Make the workers that a cluster has too few."""
+        await at_once(self._making(PODS, key[0]), _workers(await self._get(*key), before, after))
 
     async def _create(self, key: tuple[str, str], workers: int, *, in_flight: int) -> None:
         namespace, name = key
@@ -90,7 +97,7 @@ class BareClient:
 
     def _making(self, resource: Resource, namespace: str) -> Callable[[Body], Awaitable[object]]:
         async def make(body: Body) -> None:
-            await self._rig.client.create(resource, body, namespace=namespace, type=ClusterState)
+            await self._client.create(resource, body, namespace=namespace, type=ClusterState)
 
         return make
 
@@ -109,7 +116,7 @@ class BareClient:
         async def write(key: tuple[str, str]) -> None:
             namespace, name = key
             for state in ("", "ready"):
-                await self._rig.client.patch(
+                await self._client.patch(
                     RAY_CLUSTERS,
                     name,
                     {"status": _status(state, workers)},
@@ -121,7 +128,7 @@ class BareClient:
         await at_once(write, names)
 
     async def _get(self, namespace: str, name: str) -> RayCluster:
-        return await self._rig.client.get(RAY_CLUSTERS, name, namespace=namespace, type=RayCluster)
+        return await self._client.get(RAY_CLUSTERS, name, namespace=namespace, type=RayCluster)
 
     def _count(self, old: Pod | None, new: Pod | None) -> None:
         for each, change in ((old, -1), (new, 1)):

@@ -105,6 +105,8 @@ class Rig:
         self.audit = audit
         self.client = Client(HttpTransport(load(plane.kubeconfig)))
         self.clusters: Store[ClusterState] = Store()
+        self.account = folder / "operator.kubeconfig"
+        """Of the ServiceAccount that is measured."""
         self._folder = folder
         self._changed = asyncio.Event()
         self.clusters.on_change(lambda *_: self._changed.set())
@@ -119,7 +121,7 @@ class Rig:
         """An operator at work meanwhile, under an account of its own."""
         flags = ("--enable-leader-election=false", "--enable-metrics", "--metrics-addr=127.0.0.1:0")
         health = "--health-probe-bind-address=127.0.0.1:0"
-        command = [*candidate.command, *flags, health, f"--kubeconfig={self._folder / 'operator.kubeconfig'}"]
+        command = [*candidate.command, *flags, health, f"--kubeconfig={self.account}"]
         with running(command, self._folder / "operator.log") as process:
             yield process
 
@@ -263,7 +265,7 @@ async def rig() -> AsyncIterator[Rig]:
         with control_plane.control_plane(folder, controllers=True, flags=audit.flags) as plane:
             made = Rig(plane, folder, audit)
             try:
-                await _prepare(made, plane, folder)
+                await _prepare(made, plane)
                 async with _following(Informer(made.client, RAY_CLUSTERS, made.clusters, type=ClusterState)):
                     yield made
             finally:
@@ -281,7 +283,7 @@ async def _following(informer: Informer[Any]) -> AsyncIterator[None]:
         await asyncio.wait((following,))
 
 
-async def _prepare(made: Rig, plane: ControlPlane, folder: Path) -> None:
+async def _prepare(made: Rig, plane: ControlPlane) -> None:
     client = made.client
     for kind in DEFINITIONS:
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd(kind))
@@ -299,7 +301,7 @@ async def _prepare(made: Rig, plane: ControlPlane, folder: Path) -> None:
     token = await client.create(SERVICE_ACCOUNTS, asked, namespace="default", name=_ACCOUNT, subresource="token")
     config = yaml.safe_load(plane.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token["status"]["token"]}
-    (folder / "operator.kubeconfig").write_text(yaml.safe_dump(config))
+    made.account.write_text(yaml.safe_dump(config))
     deadline = time.monotonic() + 60
     while True:
         try:
