@@ -284,7 +284,14 @@ class TestBadFiles:
 
 
 RUBBISH = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.text(max_size=5), st.just([]), st.just({}), st.just([{}]), st.just("%")
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.text(max_size=5),
+    st.builds(list),  # a new one each time: it may be spoiled further
+    st.builds(dict),
+    st.builds(lambda: [{}]),
+    st.just("%"),
 )
 
 
