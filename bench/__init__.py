@@ -6,6 +6,7 @@ Absolute times depend on the machine; ratios are taken within one run.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 
 
@@ -20,7 +21,9 @@ class Figures:
     def add(self, name: str, value: float, unit: str, *, limit: float | None = None, compared: str = "") -> None:
         """Note a figure; `limit` is the largest value it may have."""
         bound = "" if limit is None else f"at most {limit:g} {unit}"
-        self.rows.append((name, f"{value:.3g} {unit}", bound, compared))
+        shown = f"{value:.3g} {unit}"
+        self.rows.append((name, shown, bound, compared))
+        print(f"{name}: {shown}", file=sys.stderr, flush=True)  # the table comes at the end, and that may be far
         if limit is not None and value > limit:
             self.missed.append(name)
 
