@@ -168,7 +168,9 @@ class TestARuleThatFails:
         client, _ = server
         async with living(client) as world, operating(client, world.namespace):
             await world.apply("nonsense")
-            assert "cannot make sense" in await world.has_event("InternalError")
+            told = await world.has_event("InternalError")
+            assert "cannot make sense of this RayCluster (KeyError)" in told
+            assert "the unforeseen" not in told
             blocked = await world.condition("Blocked", name="nonsense")
             assert (blocked.reason, "KeyError" in blocked.message) == ("InternalError", True)
             await world.apply()

@@ -298,7 +298,9 @@ class RayClusterController(RayController):
         try:
             return decide(seen, self._options, self._now(), self._random(TOKEN_BYTES))
         except Exception as error:
-            note = f"The operator cannot make sense of this RayCluster ({type(error).__name__}: {error})"
+            # What the error says may quote the spec, and that is not for everybody who reads events.
+            kind = type(error).__name__
+            note = f"The operator cannot make sense of this RayCluster ({kind}) and tries again; its log tells more"
             self._emit(seen.cluster, [EmitEvent(type="Warning", reason="InternalError", action="Reconcile", note=note)])
             told = at_a_loss(seen.cluster, error, self._now()) if self._options.has_conditions else None
             if told is not None:
