@@ -165,7 +165,16 @@ class TestTheMachine:
             engines.run(settings, ready=pytest.fail)
 
 
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """Commands hear a Ctrl-C, which shells have ignored in what runs in the background, as these tests may."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class TestAnEngineInTheForeground:
+    @pytest.mark.usefixtures("listening")
     def test_ends_with_ctrl_c_and_everything_it_started_with_it(self, laptop: Laptop) -> None:
         command = [sys.executable, "-m", "kuberay.cli", "local", "up", "--port=0", f"--folder={laptop.folder}"]
         up = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
