@@ -34,8 +34,8 @@ class Departures:
         for store in owned:
             store.on_change(self._note)
 
-    def is_there(self, cluster: RayCluster) -> None:
-        """The server has answered for it."""
+    def confirm(self, cluster: RayCluster) -> None:
+        """Take a cluster for present: the server has just answered for it."""
         self._bereft.discard(cluster.metadata.uid or "")
 
     async def allow(self, plan: Plan, cluster: RayCluster) -> bool:
@@ -44,7 +44,7 @@ class Departures:
             return True
         if not await self._is_as_known(cluster):
             return False
-        self.is_there(cluster)
+        self.confirm(cluster)
         return True
 
     async def _is_as_known(self, cluster: RayCluster) -> bool:
@@ -66,7 +66,7 @@ class Departures:
 
     def _forget(self, old: RayCluster | None, new: RayCluster | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self.is_there(old)
+            self._bereft.discard(old.metadata.uid or "")
 
 
 def _essence(cluster: RayCluster) -> tuple[object, ...]:

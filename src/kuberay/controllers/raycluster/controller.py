@@ -363,7 +363,7 @@ class RayClusterController(RayController):
             if written is None:
                 wait = CATCHING_UP
             else:
-                self._departures.is_there(written)
+                self._departures.confirm(written)
                 if plan.status.leads_on and self._keeps_conditions(written, memory):
                     wait = 0.0
         memory.status_held = None
