@@ -22,7 +22,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import uvloop
 from tests.control_plane import ProgramsMissing, programs
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from bench.rig.rig import Rig
 
     Names = list[tuple[str, str]]
+
+B = TypeVar("B")
+T = TypeVar("T")
 
 _NOISE = 0.3
 """Cores of other programs from which on Pods start so far apart that several statuses tell of them."""
@@ -118,12 +121,10 @@ async def one_large_cluster(size: Size, figures: Figures) -> None:
     known = {False: "goal 1.15x; Go 4.0x, tuned 2.1x", True: "goal 1.1x; Go 1.2x, tuned 1.5x"}
     for has_kubelet in (False, True):
         what = "ready with a kubelet at work" if has_kubelet else "all Pods created, no kubelet"
-        bare: list[Stopwatch] = []
-        measured: dict[str, list[tuple[Stopwatch, float]]] = {candidate.name: [] for candidate in Candidate.all()}
-        for _ in range(_ROUNDS):
-            bare.append(await _brought_up_bare(size, has_kubelet=has_kubelet))
-            for candidate in Candidate.all():
-                measured[candidate.name].append(await _brought_up(candidate, size, has_kubelet=has_kubelet))
+        bare, measured = await _in_turns(
+            partial(_brought_up_bare, size, has_kubelet=has_kubelet),
+            partial(_brought_up, size, has_kubelet=has_kubelet),
+        )
         for name, rounds in measured.items():
             took = [watch for watch, _ in rounds]
             _tell_ratio(figures, f"P1 {name}: {size.big} workers, {what}", took, bare, known[has_kubelet])
@@ -140,7 +141,7 @@ async def _brought_up_bare(size: Size, *, has_kubelet: bool) -> Stopwatch:
             return watch.stop()
 
 
-async def _brought_up(candidate: Candidate, size: Size, *, has_kubelet: bool) -> tuple[Stopwatch, float]:
+async def _brought_up(size: Size, candidate: Candidate, *, has_kubelet: bool) -> tuple[Stopwatch, float]:
     """How long it took, and the operator's CPU."""
     async with rig() as where:
         [namespace] = await where.namespaces(1, "work")
@@ -154,6 +155,19 @@ async def _brought_up(candidate: Candidate, size: Size, *, has_kubelet: bool) ->
                 else:
                     await where.has_pods(namespace, size.big + 1, operator)
                 return watch.stop(), operator.cpu - before
+
+
+async def _in_turns(
+    bare: Callable[[], Awaitable[B]], operated: Callable[[Candidate], Awaitable[T]]
+) -> tuple[list[B], dict[str, list[T]]]:
+    """What came of the rounds of the bare client, and of those of each candidate."""
+    alone: list[B] = []
+    measured: dict[str, list[T]] = {candidate.name: [] for candidate in Candidate.all()}
+    for _ in range(_ROUNDS):
+        alone.append(await bare())
+        for candidate in Candidate.all():
+            measured[candidate.name].append(await operated(candidate))
+    return alone, measured
 
 
 def _tell_ratio(figures: Figures, title: str, took: list[Stopwatch], bare: list[Stopwatch], known: str) -> None:
@@ -334,12 +348,9 @@ async def growing_beside_others(size: Size, figures: Figures) -> None:
     In turns with the bare client, and the medians of the rounds: the machine may be faster or slower a minute later.
     """
     for has_kubelet in (False, True):
-        bare: list[_Growth] = []
-        measured: dict[str, list[_Growth]] = {candidate.name: [] for candidate in Candidate.all()}
-        for _ in range(_ROUNDS):
-            bare.append(await _grown_bare(size, has_kubelet=has_kubelet))
-            for candidate in Candidate.all():
-                measured[candidate.name].append(await _grown(candidate, size, has_kubelet=has_kubelet))
+        bare, measured = await _in_turns(
+            partial(_grown_bare, size, has_kubelet=has_kubelet), partial(_grown, size, has_kubelet=has_kubelet)
+        )
         for name, rounds in measured.items():
             _tell_growth(figures, name, size, rounds, bare, has_kubelet=has_kubelet)
 
@@ -350,6 +361,8 @@ class _Growth:
 
     large: Stopwatch
     """Until the server had made the last Pod of the large cluster."""
+    ended: float
+    """When that was, by the clock of `time.time`."""
     edits: list[_Edit]
     cpu: float = 0.0
 
@@ -358,7 +371,7 @@ async def _grown_bare(size: Size, *, has_kubelet: bool) -> _Growth:
     async with rig() as where, where.watching_pods(), _bare(where) as bare, _kubelet(where, has_kubelet):
         big_space, others = await _spaces(where, size)
         await bare.bring_up([*others, (big_space, "big")], 1, until_ready=has_kubelet)
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(2.0)  # as long as an operator has to be quiet before it is edited
         edits: list[_Edit] = []
         watch = Stopwatch()
         await where.scale_clusters([(big_space, "big")], size.grown)
@@ -369,10 +382,11 @@ async def _grown_bare(size: Size, *, has_kubelet: bool) -> _Growth:
             group.create_task(at_once(partial(_edited, where, edits, act), others, in_flight=4))
             await growing
             watch.stop()
-        return _Growth(watch, edits)
+            ended = time.time()
+        return _Growth(watch, ended, edits)
 
 
-async def _grown(candidate: Candidate, size: Size, *, has_kubelet: bool) -> _Growth:
+async def _grown(size: Size, candidate: Candidate, *, has_kubelet: bool) -> _Growth:
     async with rig() as where, where.watching_pods(), _kubelet(where, has_kubelet):
         big_space, others = await _spaces(where, size)
         with where.operator(candidate) as operator:
@@ -388,20 +402,23 @@ async def _grown(candidate: Candidate, size: Size, *, has_kubelet: bool) -> _Gro
             await where.has_pods(big_space, size.grown + 1, operator)
             watch.stop()
             created = where.audit.created("pods", mark)
-            watch.seconds = max(created[big_space]) - began  # as the bare client, which does not wait for a watch
+            ended = max(created[big_space])
+            watch.seconds = ended - began  # as the bare client, which does not wait for a watch
             made = [replace(edit, made=min(created[edit.space])) for edit in edits]
-            return _Growth(watch, made, operator.cpu - before)
+            return _Growth(watch, ended, made, operator.cpu - before)
 
 
 def _tell_growth(
     figures: Figures, name: str, size: Size, rounds: list[_Growth], bare: list[_Growth], *, has_kubelet: bool
 ) -> None:
     beside = "a kubelet at work" if has_kubelet else "no kubelet"
+    is_beside = all(edit.began < each.ended for each in rounds for edit in each.edits)
+    note = "" if is_beside else "; the large one was done before the last edit"
     for title, end, goal in (
         (
             f"P6 {name}: edit to first new Pod beside growth by {size.grown}, {beside}, p99",
             attrgetter("made"),
-            "; goal 0.5 s; Go, with a kubelet: 55 s, tuned 0.34 s",
+            f"; goal 0.5 s; Go, with a kubelet: 55 s, tuned 0.34 s{note}",
         ),
         ("   until a watch shows it: what etcd is behind by adds to it", attrgetter("seen"), ""),
     ):
