@@ -155,6 +155,22 @@ class TestALostHost:
         assert found.look_again == 4
 
 
+class TestAReplicaWithTooManyHosts:
+    """As after numOfHosts was lowered."""
+
+    def test_loses_the_last_of_them(self) -> None:
+        assert deletes(plan(situation(tpus(1), *replica("a", 0, 3)))) == ["a-2"]
+
+    def test_is_one_replica_as_long_as_the_rest_makes_no_other(self) -> None:
+        found = plan(situation(tpus(2), *replica("a", 0, 3)))
+        assert deletes(found) == ["a-2"]
+        assert [index for index, _, _ in places(found)] == ["1", "1"]
+
+    def test_serves_as_two_where_it_has_hosts_for_two(self) -> None:
+        found = plan(situation(tpus(2), *replica("a", 0, 4)))
+        assert (deletes(found), places(found)) == ([], [])
+
+
 class TestShrinking:
     def test_it_goes_on_while_nothing_can_be_made(self) -> None:
         held = Failure(scope="group tpu", reason="", message="", generation=1, attempts=1, retry_at=NOW + 1)

@@ -46,6 +46,8 @@ class Replica:
     pods: tuple[Pod, ...]
     is_leaving: bool
     """Whether some host of it is already on its way out."""
+    is_surplus: bool = False
+    """Whether these are hosts that another replica has too many; as many as make a replica serve as one."""
 
 
 def scale(
@@ -121,11 +123,15 @@ def _replicas(found: list[Pod], size: int) -> list[Replica]:
         for start in range(0, len(nameless), size)
     ]
     for name, members in by_name.items():
-        live = tuple(pod for pod in members if not pod.is_leaving)
+        live = [pod for pod in members if not pod.is_leaving]
+        live.sort(key=lambda pod: (label_number(pod, labels.HOST_INDEX), created_at(pod) or 0.0, pod.name))
         if live:
-            replicas.append(
-                Replica(name, label_number(live[0], labels.REPLICA_INDEX), live, is_leaving=len(live) < len(members))
-            )
+            index = label_number(live[0], labels.REPLICA_INDEX)
+            replicas.append(Replica(name, index, tuple(live[:size]), is_leaving=len(live) < len(members)))
+        replicas += [
+            Replica("", -1, tuple(live[start : start + size]), is_leaving=False, is_surplus=True)
+            for start in range(size, len(live), size)
+        ]
     return replicas
 
 
@@ -144,6 +150,8 @@ def _trouble(
             wait = left if wait is None else min(wait, left)
         elif pod.name in named:
             return f"{what} goes with {pod.name}, which is named in workersToDelete", None
+    if len(replica.pods) < size and replica.is_surplus:
+        return f"its replica has more than the {size} hosts that it shall have", None
     if len(replica.pods) < size and not _is_in_the_making(replica):
         return f"{what} has lost {size - len(replica.pods)} of its {size} hosts", None
     return None, wait
