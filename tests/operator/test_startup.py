@@ -36,7 +36,7 @@ class TestDefaults:
         assert made.leader_election
         assert made.qps == 0.0
         assert made.settings.reconcile_concurrency == 8
-        assert made.settings.controllers.writes_in_flight == 12
+        assert made.settings.controllers.writes_in_flight == 8
         assert made.settings.watch_namespaces == ()
         assert not made.settings.cluster_metrics
         assert made.notices == ()

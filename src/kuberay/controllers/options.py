@@ -26,7 +26,7 @@ class ControllerOptions:
     """Seconds after which a settled cluster is looked at again although nothing happened; `None` for never."""
     batch: int = 1000
     """At most so many Pods of a group are made or removed at a time, so that other clusters get their turn."""
-    writes_in_flight: int = 12
+    writes_in_flight: int = 8
     """At most so many writes are under way at once. More of them wait in the server instead of here, where turns are
     taken, and what others ask of it then waits with them."""
     replace_after: float = 5.0

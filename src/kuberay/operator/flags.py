@@ -73,7 +73,7 @@ class Flags:
     use_kubernetes_proxy: bool = _flag(False, "Reach Ray through the API server's proxy.")
     watch_namespace: str = _flag("", "Work only in these namespaces. Default: all.", value="A,B")
     writes_in_flight: int = _flag(
-        0, "Writes to the API server under way at a time. More help only where each takes long.", value="N", shown="12"
+        0, "Writes to the API server under way at a time. More help only where each takes long.", value="N", shown="8"
     )
     zap_devel: bool = _flag(False, "Log details too; the same as --zap-log-level=debug.")
     zap_encoder: str = _flag("", "Has no effect: --log-stdout-encoder decides.", value="ENCODER")
