@@ -26,6 +26,7 @@ class Meddler:
         self._inner = inner
         self.writes: list[Request] = []
         self.reads: list[Request] = []
+        self.streams: list[Request] = []
         self.before: Callable[[Request], Exception | None] = lambda _: None
         self.after: Callable[[Request], Exception | None] = lambda _: None
 
@@ -42,6 +43,7 @@ class Meddler:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        self.streams.append(request)
         async with self._inner.stream(request) as stream:
             yield stream
 

@@ -109,6 +109,21 @@ class TestWrites:
         assert crowded.most == 3
 
 
+class TestCaches:
+    @pytest.mark.parametrize("namespaces", [(), ("a", "b")])
+    async def test_all_controllers_of_a_namespace_share_one_of_ray_clusters(self, namespaces: tuple[str, ...]) -> None:
+        client, transport = await embedded()
+        options = ControllerOptions(gates=FeatureGates({Gate.RAY_CLUSTER_NETWORK_POLICY: True}))
+        stop = asyncio.Event()
+        operator = Operator(client, Settings(health_address=None, watch_namespaces=namespaces, controllers=options))
+        running = asyncio.create_task(operator.run(stop))
+        await until(lambda: not operator.not_ready())
+        stop.set()
+        await running
+        watched = [request.path for request in transport.streams if request.path.endswith("/rayclusters")]
+        assert len(watched) == len(namespaces or ("all",))
+
+
 class Chosen(Leadership):
     """A leader by decree."""
 

@@ -43,6 +43,7 @@ class RayController(ABC):
     :param informers: what has to be known before the first pass, and is followed from then on.
     :param extras: what is followed as well, and can be done without until it is there. It may also be older than this
         process' turn: for kinds of which nothing is lost by a second attempt to make one.
+    :param shared: what has to be known as well, and is followed by another controller of this process.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class RayController(ABC):
         *,
         namespace: str | None,
         extras: Sequence[Informer[Any]] = (),
+        shared: Sequence[Informer[Any]] = (),
     ) -> None:
         self.namespace = namespace
         self._recorder = recorder
         self._informers = informers
         self._extras = extras
+        self._needed = (*shared, *informers)
 
     @abstractmethod
     async def reconcile(self, key: Key) -> Result | None:
@@ -69,7 +72,7 @@ class RayController(ABC):
     @property
     def is_synced(self) -> bool:
         """Whether everything there was at the start is known."""
-        return all(informer.store.is_synced for informer in self._informers)
+        return all(informer.store.is_synced for informer in self._needed)
 
     @property
     def problems(self) -> list[str]:
@@ -83,7 +86,7 @@ class RayController(ABC):
             for informer in (*self._informers, *self._extras):
                 group.create_task(informer.run())
             await self._catch_up(turn)
-            known = {informer.resource.name: len(informer.store) for informer in (*self._informers, *self._extras)}
+            known = {informer.resource.name: len(informer.store) for informer in (*self._needed, *self._extras)}
             log.info("caches are filled", controller=loop.name, namespaces=self.namespace or "all", **known)
             late = [informer for informer in self._extras if not informer.store.is_synced]
             self.watch(loop)
@@ -92,13 +95,13 @@ class RayController(ABC):
                 loop.look_again()
 
     async def _catch_up(self, turn: Turn | None) -> None:
-        for informer in self._informers:
+        for informer in self._needed:
             await informer.synced()
         for informer in self._extras:
             await informer.tried()
         if turn is not None:
             version = await turn()
-            await asyncio.gather(*(informer.reach(version) for informer in self._informers))
+            await asyncio.gather(*(informer.reach(version) for informer in self._needed))
 
     def _emit(self, cluster: RayCluster, events: Iterable[EmitEvent]) -> None:
         for event in events:

@@ -76,8 +76,15 @@ class Operator:
         crews: dict[str, Sequence[RayController]] = {raycluster.NAME: self.controllers}
         if Gate.RAY_CLUSTER_NETWORK_POLICY in options.gates:
             crews[networkpolicy.NAME] = [
-                NetworkPolicyController(client, self._policy_recorder, options, namespace=each, lanes=lanes)
-                for each in namespaces
+                NetworkPolicyController(
+                    client,
+                    self._policy_recorder,
+                    options,
+                    each.cluster_informer,
+                    namespace=each.namespace,
+                    lanes=lanes,
+                )
+                for each in self.controllers
             ]
         self._crews = [
             Crew(name, members, workers=settings.reconcile_concurrency, metrics=self._metrics)

@@ -15,7 +15,9 @@ from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.running import CATCHING_UP, Crew
 from kuberay.kube.controller import Result
 from kuberay.kube.identity import Key
+from kuberay.kube.informer import Informer
 from kuberay.kube.resources import NETWORK_POLICIES
+from kuberay.kube.store import Store
 from tests.controllers.embedded import embedded
 from tests.operator.world import World, living
 
@@ -71,12 +73,17 @@ class TestANameThatIsTaken:
     @pytest.fixture
     async def told(self, world: World) -> AsyncIterator[Listener]:
         listener: Any = Listener()
-        controller = NetworkPolicyController(world.client, listener, ControllerOptions(), namespace=world.namespace)
+        clusters = Informer(world.client, RAY_CLUSTERS, Store(), type=RayCluster, namespace=world.namespace)
+        controller = NetworkPolicyController(
+            world.client, listener, ControllerOptions(), clusters, namespace=world.namespace
+        )
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
+            following = group.create_task(clusters.run())
             group.create_task(Crew("networkpolicy", [controller], workers=1).run(stop))
             yield listener
             stop.set()
+            following.cancel()
 
     async def test_is_taken_up_as_soon_as_it_is_free_and_told_each_time(self, world: World, told: Listener) -> None:
         neighbour = Neighbour(world)
@@ -110,9 +117,11 @@ class TestAPolicyThatIsLost:
         listener: Any = Listener()
         async with living(client) as world:
             await world.apply(networkPolicy={})
-            controller = NetworkPolicyController(client, listener, ControllerOptions())
             clusters = await client.list(RAY_CLUSTERS, type=RayCluster)
-            controller.clusters.replaced(clusters.items, clusters.resource_version)
+            known: Store[RayCluster] = Store()
+            known.replaced(clusters.items, clusters.resource_version)
+            informer = Informer(client, RAY_CLUSTERS, known, type=RayCluster)
+            controller = NetworkPolicyController(client, listener, ControllerOptions(), informer)
             controller.policies.replaced([], clusters.resource_version)
             await controller.reconcile(Key(world.namespace, "rc"))
             made = await client.list(NETWORK_POLICIES, type=NetworkPolicy)

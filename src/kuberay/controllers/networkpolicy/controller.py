@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kuberay.api.partial import NetworkPolicy
-from kuberay.api.v1 import RayCluster
 from kuberay.build import labels
 from kuberay.build.network_policy import policies
 from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
 from kuberay.controllers.departures import Departures
-from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.networkpolicy.decide import decide
 from kuberay.controllers.running import CATCHING_UP, RayController
 from kuberay.kube.controller import Result, itself, owner
@@ -28,6 +26,7 @@ from kuberay.kube.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kuberay.api.v1 import RayCluster
     from kuberay.controllers.failures import Failure
     from kuberay.controllers.options import ControllerOptions
     from kuberay.kube.client import Client
@@ -51,6 +50,7 @@ class _Memory:
 class NetworkPolicyController(RayController):
     """Keeps the NetworkPolicies of the RayClusters of one namespace, or of all.
 
+    :param clusters: follows the RayClusters of the same namespaces; somebody else runs it.
     :param now: seconds since 1970.
     :param lanes: where it takes turns with other controllers of the same process.
     """
@@ -60,6 +60,7 @@ class NetworkPolicyController(RayController):
         client: Client,
         recorder: Recorder,
         options: ControllerOptions,
+        clusters: Informer[RayCluster],
         *,
         namespace: str | None = None,
         now: Callable[[], float] = time.time,
@@ -69,20 +70,17 @@ class NetworkPolicyController(RayController):
         self._memory: dict[Key, _Memory] = {}
         self._collisions: dict[Key, frozenset[str]] = {}
         """The names that a cluster wants for its policies and somebody else has; as a rule there are none."""
-        self.clusters: Store[RayCluster] = Store()
+        self._clusters = clusters.store
         self.policies: Store[NetworkPolicy] = Store({_BY_CLUSTER: _cluster_index})
-        informers: list[Informer[Any]] = [
-            Informer(client, RAY_CLUSTERS, self.clusters, type=RayCluster, namespace=namespace),
-            Informer(client, NETWORK_POLICIES, self.policies, type=NetworkPolicy, namespace=namespace),
-        ]
-        self._departures = Departures(client, self.clusters, (self.policies,))
-        super().__init__(recorder, informers, namespace=namespace)
+        following = Informer(client, NETWORK_POLICIES, self.policies, type=NetworkPolicy, namespace=namespace)
+        self._departures = Departures(client, self._clusters, (self.policies,))
+        super().__init__(recorder, [following], namespace=namespace, shared=[clusters])
         caches = {NETWORK_POLICIES: Cache(self.policies, NetworkPolicy)}
         self._actor = Actor(client, caches, lanes or Lanes(options.writes_in_flight))
 
     def watch(self, loop: Controller[Key]) -> None:
         """Have clusters looked at: all of them, and each whenever it, one of its policies or one in its way changes."""
-        loop.watches(self.clusters, itself, when=generation_changed)
+        loop.watches(self._clusters, itself, when=generation_changed)
         loop.watches(self.policies, self._concerned)
 
     def _concerned(self, policy: NetworkPolicy) -> Iterator[Key]:
@@ -95,7 +93,7 @@ class NetworkPolicyController(RayController):
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
-        cluster = self.clusters.get(key.namespace, key.name)
+        cluster = self._clusters.get(key.namespace, key.name)
         if cluster is None:
             self._memory.pop(key, None)
             self._collisions.pop(key, None)

@@ -163,15 +163,16 @@ class RayClusterController(RayController):
             resource: Store() for resource in _CHILDREN if resource != ROUTES or options.uses_routes
         }
         self._departures = Departures(client, self.clusters, (self.pods, self.services, *self.children.values()))
+        self.cluster_informer = Informer(
+            client,
+            RAY_CLUSTERS,
+            self.clusters,
+            type=RayCluster,
+            namespace=namespace,
+            on_unreadable=self._tell_unreadable,
+        )
         informers: list[Informer[Any]] = [
-            Informer(
-                client,
-                RAY_CLUSTERS,
-                self.clusters,
-                type=RayCluster,
-                namespace=namespace,
-                on_unreadable=self._tell_unreadable,
-            ),
+            self.cluster_informer,
             Informer(client, PODS, self.pods, type=Pod, namespace=namespace, labels=_OUR_PODS),
             # Not by label: those for Serve and for the hosts of workers carry none that all of them have.
             Informer(client, SERVICES, self.services, type=Service, namespace=namespace, concerns=may_be_a_clusters),
