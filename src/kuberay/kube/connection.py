@@ -23,6 +23,9 @@ _PLENTY = 2**18
 """Bytes of an answer that may wait to be taken before the server has to wait too."""
 _PIECE = 2**18
 """Bytes of a request that are handed over at once: others get their turn between two of them."""
+_ROOM = 2**16
+"""Bytes that are taken in at a time, into memory that stays: a loop that has to make room for each of them makes much
+more than comes, and asks the system for it, which takes longer than reading does."""
 _MOST_HEADERS = 1000
 
 
@@ -156,7 +159,7 @@ class Answer:
         return self._size >= _PLENTY and self._until is not Until.END
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Carries one exchange at a time.
 
     :param socket: what lies below all of it.
@@ -170,6 +173,7 @@ class Connection(asyncio.Protocol):
         """Since when it waits for its next request; `None` before its first."""
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
+        self._room = memoryview(bytearray(_ROOM))
         self._answer = Answer(self)
         self._answer.can_go_on = True
         self._is_paused = False
@@ -248,13 +252,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, size: int) -> memoryview:
+        return self._room
+
+    def buffer_updated(self, size: int) -> None:
         answer = self._answer
         if answer.can_go_on:
             self.abort()  # nobody has asked
             return
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._room[:size])
         except httptools.HttpParserError as error:
             answer.broke(BrokenExchange(f"what the server says is not HTTP ({error})"))
             self.abort()
