@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kuberay.api.gates import FeatureGates, Gate
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
 from kuberay.controllers.raycluster.controller import RayClusterController
 from kuberay.kube.identity import Key
 from kuberay.kube.recorder import Recorder
-from kuberay.kube.resources import PODS, SERVICES
+from kuberay.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
 from tests.build.clusters import group
 from tests.controllers.embedded import embedded
 from tests.controllers.raycluster.test_controller import fill
@@ -30,7 +32,8 @@ class Scene:
     def __init__(self, world: World, meddler: Meddler) -> None:
         self.world = world
         self.meddler = meddler
-        options = ControllerOptions(resync=None, status_delay=0.0)
+        gates = FeatureGates({Gate.GCS_FAULT_TOLERANCE_EMBEDDED_STORAGE: True})
+        options = ControllerOptions(resync=None, status_delay=0.0, gates=gates)
         self.controller = RayClusterController(world.client, Recorder(world.client, "test"), options)
 
     async def work(self) -> None:
@@ -47,6 +50,14 @@ class Scene:
             await self.world.client.delete(PODS, pod.name, namespace=self.world.namespace, grace_period_seconds=0)
             self.controller.pods.removed(pod, await self._version(PODS))
 
+    async def lose_claim(self) -> None:
+        [claim] = self.controller.claims
+        # Its finalizer waits for no Pod to use it: a node's business, and there is none.
+        free = {"metadata": {"finalizers": None}}
+        await self.world.client.patch(PERSISTENT_VOLUME_CLAIMS, claim.name, free, namespace=self.world.namespace)
+        await self.world.delete(PERSISTENT_VOLUME_CLAIMS, claim.name)
+        self.controller.claims.removed(claim, await self._version(PERSISTENT_VOLUME_CLAIMS))
+
     async def _version(self, resource: Resource) -> str:
         return (await self.world.client.list(resource, namespace=self.world.namespace)).resource_version
 
@@ -60,15 +71,21 @@ class Scene:
         self.meddler.writes.clear()
 
 
-@pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
+@asynccontextmanager
+async def settled(**fields: Any) -> AsyncIterator[Scene]:
     client, meddler = await embedded()
     async with living(client) as world:
         made = Scene(world, meddler)
-        await world.apply(groups=[group(replicas=2)])
+        await world.apply(groups=[group(replicas=2)], **fields)
         await fill(made.controller, client)
         await made.work()
         made.forget()
+        yield made
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    async with settled() as made:
         yield made
 
 
@@ -79,6 +96,15 @@ async def test_what_left_with_its_cluster_is_not_put_back(scene: Scene) -> None:
     scene.forget()
     await scene.work()
     assert scene.meddler.writes == []
+
+
+async def test_a_claim_that_left_with_its_cluster_is_not_put_back() -> None:
+    async with settled(gcsFaultToleranceOptions={"backend": "rocksdb"}) as scene:
+        await scene.world.delete(RAY_CLUSTERS, "rc")
+        await scene.lose_claim()
+        scene.forget()
+        await scene.work()
+        assert scene.meddler.writes == []
 
 
 async def test_what_belonged_to_a_cluster_that_was_made_anew_is_not_put_back(scene: Scene) -> None:

@@ -162,7 +162,8 @@ class RayClusterController(RayController):
         self.children: dict[Resource, Store[Any]] = {
             resource: Store() for resource in _CHILDREN if resource != ROUTES or options.uses_routes
         }
-        self._departures = Departures(client, self.clusters, (self.pods, self.services, *self.children.values()))
+        owned = (self.pods, self.services, self.claims, *self.children.values())
+        self._departures = Departures(client, self.clusters, owned)
         self.cluster_informer = Informer(
             client,
             RAY_CLUSTERS,
