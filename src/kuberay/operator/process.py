@@ -58,7 +58,9 @@ async def serve(startup: Startup, access: Access) -> int:
             namespace = startup.leader_election_namespace or access.namespace
             leadership = await stack.enter_async_context(Leadership(lambda: _elector(access, namespace)))
         measured = RequestMetrics(metrics, urlsplit(access.server).netloc)
-        transport = _transport(startup, access, measured, leadership)
+        wire = MeasuredTransport(HttpTransport(access, resolve=measured.resolve), measured)
+        leads = None if leadership is None else lambda: leadership.holds
+        transport = restrained(wire, startup, measured, leads)
         client = Client(transport, user_agent=USER_AGENT, retry=Retry(told=measured.retried))
         stack.push_async_callback(client.close)
         settings = startup.settings
@@ -76,12 +78,16 @@ async def serve(startup: Startup, access: Access) -> int:
     return 0
 
 
-def _transport(startup: Startup, access: Access, metrics: RequestMetrics, leadership: Leadership | None) -> Transport:
-    transport: Transport = MeasuredTransport(HttpTransport(access, resolve=metrics.resolve), metrics)
+def restrained(
+    wire: Transport, startup: Startup, metrics: RequestMetrics, leads: Callable[[], bool] | None
+) -> Transport:
+    """A transport that sends no faster than was asked for, and writes only while this process leads.
+
+    Who leads is asked last: a write that waited for its turn may have lost the lease meanwhile.
+    """
+    transport = wire if leads is None else LeaderOnly(wire, leads)
     if startup.qps > 0:
         transport = LimitedTransport(transport, qps=startup.qps, burst=startup.burst, metrics=metrics)
-    if leadership is not None:
-        transport = LeaderOnly(transport, lambda: leadership.holds)
     return transport
 
 
