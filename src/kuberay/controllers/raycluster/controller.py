@@ -162,7 +162,7 @@ class RayClusterController(RayController):
         self.children: dict[Resource, Store[Any]] = {
             resource: Store() for resource in _CHILDREN if resource != ROUTES or options.uses_routes
         }
-        owned = (self.pods, self.services, self.claims, *self.children.values())
+        owned: list[Store[Any]] = [self.pods, self.services, self.claims, *self.children.values()]
         self._departures = Departures(client, self.clusters, owned)
         self.cluster_informer = Informer(
             client,
