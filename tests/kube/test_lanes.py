@@ -23,7 +23,7 @@ class Scene:
         self.most = 0
 
     def want(self, name: str, key: str = "", lane: int = 0) -> asyncio.Task[None]:
-        self.tasks.append(asyncio.create_task(self._work(name, key or name, lane)))
+        self.tasks.append(asyncio.create_task(self._work(name, key or name, lane), name=name))
         return self.tasks[-1]
 
     async def _work(self, name: str, key: str, lane: int) -> None:
@@ -34,6 +34,9 @@ class Scene:
             self.most = max(self.most, self.under_way)
             await asyncio.sleep(0.1)
             self.under_way -= 1
+
+    async def finish_some(self, *names: str) -> None:
+        await asyncio.gather(*(task for task in self.tasks if task.get_name() in names))
 
     async def finish(self) -> list[str]:
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -86,6 +89,76 @@ async def test_the_lowest_lane_gets_its_turn_under_endless_load() -> None:
         await asyncio.sleep(0.1)
     await scene.finish()
     assert 3 < scene.at["event"] < 5
+
+
+class TestALongTurn:
+    """Such as that of a write which a webhook holds up."""
+
+    async def hang(self, lanes: Lanes[str], key: str, seconds: float) -> None:
+        async with lanes.turn(key, 0):
+            await asyncio.sleep(seconds)
+
+    @virtual_time
+    async def test_keeps_others_waiting_for_a_second_at_most(self) -> None:
+        scene = Scene(width=2)
+        hanging = [asyncio.create_task(self.hang(scene.lanes, "slow", 30)) for _ in range(50)]
+        await asyncio.sleep(0.5)
+        scene.want("other")
+        await scene.finish_some("other")
+        assert scene.at["other"] == pytest.approx(1.0)
+        await stop(hanging)
+
+    @virtual_time
+    async def test_that_lasts_already_keeps_nobody_waiting(self) -> None:
+        scene = Scene(width=2)
+        hanging = [asyncio.create_task(self.hang(scene.lanes, "slow", 30)) for _ in range(2)]
+        await asyncio.sleep(5)
+        scene.want("other")
+        await scene.finish_some("other")
+        assert scene.at["other"] == pytest.approx(5.0)
+        await stop(hanging)
+
+    @virtual_time
+    async def test_counts_for_him_who_has_it(self) -> None:
+        scene = Scene(width=2)
+        hanging = [asyncio.create_task(self.hang(scene.lanes, "slow", 30)) for _ in range(2)]
+        await asyncio.sleep(5)
+        scene.want("another of his", "slow")
+        await scene.finish()
+        assert scene.at["another of his"] == pytest.approx(30.0)
+        await stop(hanging)
+
+    @virtual_time
+    async def test_is_one_of_as_many_as_there_are_others_at_most(self) -> None:
+        lanes: Lanes[str] = Lanes(2, clock=clock)
+        begun: list[str] = []
+
+        async def work(name: str) -> None:
+            async with lanes.turn(name, 0):
+                begun.append(name)
+                await asyncio.sleep(30)
+
+        tasks = [asyncio.create_task(work(name)) for name in "abcdef"]
+        await asyncio.sleep(20)
+        assert begun == ["a", "b", "c", "d"]
+        await asyncio.sleep(11)
+        assert begun == ["a", "b", "c", "d", "e", "f"]
+        await stop(tasks)
+
+    @virtual_time
+    async def test_leaves_as_much_room_as_before_when_it_has_ended(self) -> None:
+        scene = Scene(width=2)
+        await asyncio.gather(*(self.hang(scene.lanes, key, 3) for key in "abcd"))
+        for number in range(10):
+            scene.want(str(number))
+        await scene.finish()
+        assert scene.most == 2
+
+
+async def stop(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @virtual_time

@@ -3,13 +3,16 @@
 Lanes are numbered, and lower ones go first, but only by so much: a lane is worth a second of waiting, so nothing waits
 for ever. Within a lane the keys take turns: one that wants to write five thousand times stands beside one that wants to
 write once, not before it.
+
+A write that takes long, because a webhook of its namespace hangs say, must not keep the others out: after a second its
+turn does not count any more, and somebody else has one beside it. Whom it is for then has the fewer turns of his own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -20,26 +23,41 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound="Hashable")
 
 _SECONDS_PER_LANE = 1.0
+_LONG = 1.0
+"""Seconds after which a turn is a long one."""
 
 
 @dataclass(slots=True, eq=False)
-class _Waiter:
+class _Turn(Generic[K]):
+    key: K
     since: float
-    turn: asyncio.Future[None]
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter(Generic[K]):
+    since: float
+    turn: asyncio.Future[_Turn[K]]
 
 
 class Lanes(Generic[K]):
     """Hands out turns.
 
-    :param width: how many turns may be under way at once.
+    :param width: how many turns may be under way at once, long ones apart. No key has more of them, long ones included,
+        and no more than so many are set apart.
     """
 
     def __init__(self, width: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         if width < 1:
             raise ValueError("lanes need a width of at least 1")
-        self._free = width
+        self._width = width
         self._clock = clock
-        self._lanes: dict[int, OrderedDict[K, deque[_Waiter]]] = {}
+        self._under_way: dict[_Turn[K], None] = {}
+        """Oldest first."""
+        self._long: set[_Turn[K]] = set()
+        self._turns: Counter[K] = Counter()
+        """How many turns are under way, by key."""
+        self._is_looking = False
+        self._lanes: dict[int, OrderedDict[K, deque[_Waiter[K]]]] = {}
 
     @property
     def waiting(self) -> int:
@@ -49,49 +67,96 @@ class Lanes(Generic[K]):
     @asynccontextmanager
     async def turn(self, key: K, lane: int) -> AsyncIterator[None]:
         """Wait for a turn on behalf of a key; the turn lasts as long as the context."""
-        await self._wait(key, lane)
+        turn = await self._wait(key, lane)
         try:
             yield
         finally:
-            self._free += 1
-            self._grant()
+            self._end(turn)
 
-    async def _wait(self, key: K, lane: int) -> None:
-        if self._free and not self._lanes:
-            self._free -= 1
-            return
-        waiter = _Waiter(self._clock(), asyncio.get_running_loop().create_future())
+    async def _wait(self, key: K, lane: int) -> _Turn[K]:
+        if self._has_room and not self._lanes and self._may_have_another(key):
+            return self._begin(key)
+        waiter: _Waiter[K] = _Waiter(self._clock(), asyncio.get_running_loop().create_future())
         self._lanes.setdefault(lane, OrderedDict()).setdefault(key, deque()).append(waiter)
         self._grant()
         try:
-            await waiter.turn
+            return await waiter.turn
         except asyncio.CancelledError:
             if waiter.turn.done() and not waiter.turn.cancelled():
-                self._free += 1  # the turn came too late; it is for whoever can still use it
+                self._end(waiter.turn.result())  # it came too late; it is for whoever can still use it
             else:
                 self._leave(key, lane, waiter)
-            self._grant()
+                self._grant()
             raise
 
+    @property
+    def _has_room(self) -> bool:
+        return len(self._under_way) - len(self._long) < self._width
+
+    def _may_have_another(self, key: K) -> bool:
+        return self._turns[key] < self._width
+
+    def _begin(self, key: K) -> _Turn[K]:
+        turn = _Turn(key, self._clock())
+        self._under_way[turn] = None
+        self._turns[key] += 1
+        return turn
+
+    def _end(self, turn: _Turn[K]) -> None:
+        del self._under_way[turn]
+        self._long.discard(turn)
+        self._turns[turn.key] -= 1
+        if not self._turns[turn.key]:
+            del self._turns[turn.key]
+        self._grant()
+
     def _grant(self) -> None:
-        while self._free and self._lanes:
-            lane = min(self._lanes, key=self._rank)
-            keys = self._lanes[lane]
-            key, waiters = next(iter(keys.items()))
+        if not self._lanes:
+            return
+        self._set_long_ones_aside()
+        while self._has_room and (found := self._next()) is not None:
+            lane, key = found
+            waiters = self._lanes[lane][key]
             waiter = waiters.popleft()
             if waiters:
-                keys.move_to_end(key)
+                self._lanes[lane].move_to_end(key)
             else:
                 self._forget(lane, key)
             if not waiter.turn.done():  # else it has just been given up, and its task does not know yet
-                self._free -= 1
-                waiter.turn.set_result(None)
+                waiter.turn.set_result(self._begin(key))
+        if self._lanes and not self._is_looking:
+            self._look_again()
+
+    def _next(self) -> tuple[int, K] | None:
+        for lane in sorted(self._lanes, key=self._rank):
+            for key in self._lanes[lane]:
+                if self._may_have_another(key):
+                    return lane, key
+        return None
+
+    def _set_long_ones_aside(self) -> None:
+        latest = self._clock() - _LONG
+        for turn in self._under_way:
+            if turn.since > latest or len(self._long) >= self._width:
+                return
+            self._long.add(turn)
+
+    def _look_again(self) -> None:
+        """As soon as there is another long one."""
+        oldest = next((turn for turn in self._under_way if turn not in self._long), None)
+        if oldest is not None and len(self._long) < self._width:
+            self._is_looking = True
+            asyncio.get_running_loop().call_later(oldest.since + _LONG - self._clock(), self._look)
+
+    def _look(self) -> None:
+        self._is_looking = False
+        self._grant()
 
     def _rank(self, lane: int) -> float:
         waiters = next(iter(self._lanes[lane].values()))
         return waiters[0].since + lane * _SECONDS_PER_LANE
 
-    def _leave(self, key: K, lane: int, waiter: _Waiter) -> None:
+    def _leave(self, key: K, lane: int, waiter: _Waiter[K]) -> None:
         keys = self._lanes.get(lane)
         waiters = keys.get(key) if keys is not None else None
         if waiters is not None and waiter in waiters:
