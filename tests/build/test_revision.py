@@ -26,6 +26,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "Ray version": {"rayVersion": "2.53.0"},
     "suspend": {"suspend": False},
     "hosts": {"groups": [group(numOfHosts=2)]},
+    "priority": {"groups": [group(priority=1)]},
     "annotations of the head Service": {"headServiceAnnotations": {"a": "b"}},
 }
 
@@ -63,6 +64,20 @@ class TestWhicheverCrdsThereAre:
             for port in ({"port": 1}, {"port": 1, "protocol": "TCP"})
         )
         assert revision(slim) == revision(full)
+
+    @pytest.mark.parametrize("filled_in", [{"numOfHosts": 1}, {"numOfHosts": 1, "priority": 0}])
+    def test_it_is_the_same_for_a_group_whose_defaults_older_ones_do_not_know(self, filled_in: dict[str, Any]) -> None:
+        """Priorities came with KubeRay 1.7: applying its CRDs, or ours, is no change of a spec."""
+        assert revision(cluster(groups=[group(**filled_in)]).spec) == revision(cluster(groups=[group()]).spec)
+
+    def test_it_is_the_same_for_options_whose_defaults_are_filled_in(self) -> None:
+        without, filled_in = (cluster(networkPolicy=policy).spec for policy in ({}, {"mode": "DenyAll"}))
+        assert revision(without) == revision(filled_in)
+
+    def test_it_stays_what_heads_were_given_before_older_ones_were_thought_of(self) -> None:
+        """An update of the operator restarts nothing: this is how the present CRDs store such a cluster."""
+        stored = cluster(groups=[group(numOfHosts=1, priority=0)]).spec
+        assert revision(stored) == "C1V27CIOG52JLPBU1VL38SBQ1B9IHVHO"
 
     def test_a_field_that_is_unknown_to_them_counts(self) -> None:
         """It may be that of a newer Kubernetes."""

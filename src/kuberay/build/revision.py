@@ -1,29 +1,34 @@
 """A short name for what a spec says, without the parts that may change while its Pods live on.
 
 It is written on head Pods and compared when a cluster is upgraded by recreation. Only equality counts; the value is
-opaque, and need not be the one that another operator computes for the same spec. It does not depend on whether an API
-server has filled in the defaults of templates: one with the full CRDs does, one with the slim CRDs does not.
+opaque, and need not be the one that another operator computes for the same spec. It does not depend on which defaults
+an API server has filled in: one with the slim CRDs leaves out those of templates, and one with older CRDs those of
+fields that it does not know.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import orjson
 
+from kuberay.api import kubernetes, structural
+from kuberay.api.schema import schema_of
 from kuberay.api.shapes import POD_TEMPLATE, SERVICE, shape
 from kuberay.api.templates import mapping
+from kuberay.api.v1 import RayClusterSpec
 
 if TYPE_CHECKING:
-    from kuberay.api.v1 import RayClusterSpec
+    from kuberay.api.structural import Schema
 
 
 def revision(spec: RayClusterSpec) -> str:
     """32 characters that change when the Pods would have to be made anew, and not when they are scaled or moved."""
-    content: dict[str, Any] = msgspec.to_builtins(spec)
+    content: dict[str, Any] = structural.defaulted(msgspec.to_builtins(spec), _schema())
     content.pop("upgradeStrategy", None)
     head = content.get("headGroupSpec") or {}
     if "headService" in head:
@@ -33,6 +38,12 @@ def revision(spec: RayClusterSpec) -> str:
     text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha1(text, usedforsecurity=False).digest()
     return base64.b32hexencode(digest).decode()
+
+
+@cache
+def _schema() -> Schema:
+    """That of a spec, except for templates and Services: these are completed by their own."""
+    return schema_of(RayClusterSpec, kubernetes.slim)
 
 
 def _worker_group(group: dict[str, Any]) -> dict[str, Any]:
