@@ -114,6 +114,11 @@ class TestFlags:
         with pytest.raises(StartupError, match="would all work at once"):
             objects(replace(alone, replicas=2))
 
+    def test_without_an_election_a_rollout_ends_the_old_operator_before_it_starts_the_new_one(self) -> None:
+        alone = replace(EVERYWHERE, arguments=("--enable-leader-election=false",))
+        assert named(alone, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+        assert named(EVERYWHERE, "Deployment")["spec"]["strategy"]["type"] == "RollingUpdate"
+
 
 def arguments(installation: Installation) -> list[str]:
     [container] = named(installation, "Deployment")["spec"]["template"]["spec"]["containers"]

@@ -9,17 +9,18 @@ import asyncio
 import re
 import signal
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kuberay.kube.resources import EVENTS, LEASES, NAMESPACES, Resource
 from kuberay.operator import rights
-from kuberay.operator.install import Installation, objects
+from kuberay.operator.install import NAME, Installation, objects
 from tests.build.clusters import group, template
 from tests.operator import chart
 from tests.operator.calls import Call, bound, granted
-from tests.operator.processes import account, connect, install, process
+from tests.operator.processes import KINDS, account, connect, install, process
 from tests.operator.world import living
 
 if TYPE_CHECKING:
@@ -155,6 +156,20 @@ async def test_a_namespace_that_is_deleted_with_the_rights_in_it_goes_and_what_i
 
             await world.becomes(is_told)
             await world.becomes(is_gone)
+
+
+async def test_an_installation_may_be_changed_to_one_without_an_election_and_back(
+    client: Client, namespace: str
+) -> None:
+    elected = Installation(image="kuberay", namespace=namespace)
+    for each, expected in (
+        (elected, "RollingUpdate"),
+        (replace(elected, arguments=("--enable-leader-election=false",)), "Recreate"),
+        (elected, "RollingUpdate"),
+    ):
+        await install(client, objects(each))
+        deployment = await client.get(KINDS["Deployment"], NAME, namespace=namespace)
+        assert deployment["spec"]["strategy"]["type"] == expected
 
 
 class TestSeveral:

@@ -28,6 +28,11 @@ USER = 65532
 _RBAC = "rbac.authorization.k8s.io"
 _GRACE = 40
 """Seconds to stop: half a minute for what is under way, then the last events and the lease."""
+_ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+"""The next operator stands by before the last one ends. Said in full, so that an apply can take it back: the API server
+does not let go of its own defaults, and refuses them beside `Recreate`."""
+_ONE_AT_A_TIME = {"type": "Recreate"}
+"""Without an election the last operator has to be gone before the next one begins."""
 _DEFAULT = "default"
 _UNFIT = {
     "context": "in a Pod the operator uses its own account",
@@ -69,7 +74,7 @@ def objects(installation: Installation) -> list[Json]:
     if startup.leader_election:
         where = startup.leader_election_namespace or namespace
         made += _role(f"{_own(namespace)}:leader-election", rights.ELECTION, namespace, where)
-    return [*made, _service(namespace), _deployment(installation)]
+    return [*made, _service(namespace), _deployment(installation, startup)]
 
 
 def _startup(installation: Installation) -> Startup:
@@ -138,10 +143,11 @@ def _service(namespace: str) -> Json:
     return service | {"spec": {"type": "ClusterIP", "selector": LABELS, "ports": [port]}}
 
 
-def _deployment(installation: Installation) -> Json:
+def _deployment(installation: Installation, startup: Startup) -> Json:
     return _object("apps/v1", "Deployment", NAME, installation.namespace) | {
         "spec": {
             "replicas": installation.replicas,
+            "strategy": _ROLLING if startup.leader_election else _ONE_AT_A_TIME,
             "selector": {"matchLabels": LABELS},
             "template": {
                 "metadata": {"labels": LABELS},
