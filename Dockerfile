@@ -2,7 +2,7 @@
 # Runs as nobody and writes no file, so that the root file system can be read-only.
 #
 #     docker build -t kuberay:dev .
-#     kuberay install --image kuberay:dev | kubectl apply --server-side -f -
+#     kuberay install --image kuberay:dev | kubectl apply --server-side --force-conflicts -f -
 
 FROM python:3.12-slim AS build
 COPY pyproject.toml README.md LICENSE /source/

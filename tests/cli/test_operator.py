@@ -24,6 +24,21 @@ def kuberay(*arguments: str, **environment: str) -> Result:
     return CliRunner().invoke(main, arguments, env={"KUBECONFIG": None, **environment})
 
 
+@pytest.mark.parametrize(
+    ("command", "printing"),
+    [
+        ("crds", "kuberay crds"),
+        ("operator", "kuberay crds"),
+        ("operator", "kuberay install --image IMAGE"),
+        ("install", "kuberay install --image IMAGE"),
+    ],
+)
+def test_what_help_tells_to_type_replaces_crds_whoever_made_them(command: str, printing: str) -> None:
+    """KubeRay's chart, `kubectl create`: a server-side apply that does not insist is refused."""
+    lines = [line.strip() for line in kuberay(command, "--help").output.splitlines()]
+    assert f"{printing} | kubectl apply --server-side --force-conflicts -f -" in lines
+
+
 class TestOperator:
     @pytest.mark.parametrize("word", ["--help", "-h", "-help"])
     def test_help_lists_the_flags(self, word: str) -> None:

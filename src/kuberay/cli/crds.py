@@ -23,7 +23,7 @@ def crds(slim: bool, output: str) -> None:
 
     The full ones spell out Pods and Services and are too large for client-side apply:
 
-        kuberay crds | kubectl apply --server-side -f -
+        kuberay crds | kubectl apply --server-side --force-conflicts -f -
 
     The slim ones accept the same objects, check all fields of Ray, and leave Pods to the time they are made:
 

@@ -47,7 +47,8 @@ def install(
 
     Nothing is installed by printing:
 
-        kuberay install --image IMAGE | kubectl apply --server-side -f -
+    \b
+        kuberay install --image IMAGE | kubectl apply --server-side --force-conflicts -f -
 
     Flags for the operator itself follow two dashes:
 

@@ -12,8 +12,13 @@ _HELP = """Usage: kuberay operator [FLAGS]
 
   Run the operator against a Kubernetes cluster until SIGTERM or Ctrl-C.
 
-  The cluster needs the CRDs: kuberay crds | kubectl apply --server-side -f -
-  To run it inside the cluster: kuberay install --image IMAGE | kubectl apply --server-side -f -
+  The cluster needs the CRDs:
+
+      kuberay crds | kubectl apply --server-side --force-conflicts -f -
+
+  To run it inside the cluster:
+
+      kuberay install --image IMAGE | kubectl apply --server-side --force-conflicts -f -
 
 Flags:"""
 

@@ -93,7 +93,7 @@ _CHILDREN: dict[Resource, type[PartialObject | Ingress]] = {
 """The kinds of children beside Pods and Services, and what is kept of each."""
 _OLD_CRD = (
     "The CustomResourceDefinition of RayClusters drops status.conditions, without which no cluster can be suspended or "
-    "cleaned up after: apply that of this version, as kuberay crds prints it"
+    "cleaned up after: apply that of this version, kuberay crds | kubectl apply --server-side --force-conflicts -f -"
 )
 _is_news = any_of(generation_changed, deletion_asked, labels_changed, annotations_changed)
 """Whether a change of a cluster is one that decisions depend on; its status is our own word."""
