@@ -153,6 +153,18 @@ class TestPriority:
         assert taken == ["busy", "a", "b", "c", "busy"]
 
     @virtual_time
+    async def test_who_came_while_a_key_was_worked_on_goes_before_it(self) -> None:
+        q = queue()
+        q.add("big")
+        await q.get()
+        q.add("big")
+        await asyncio.sleep(1)
+        q.add("small")
+        await asyncio.sleep(9)
+        q.done("big")
+        assert await take(q, 2) == ["small", "big"]
+
+    @virtual_time
     async def test_how_many_are_due_is_counted_by_priority(self) -> None:
         q = queue()
         q.add("a")
@@ -284,6 +296,9 @@ class AgainstAModel(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.held)))
         del self.held[key]
         self.q.done(key)
+        if key in self.waiting:  # it has had its turn, and waits anew
+            at, priority, number = self.waiting[key]
+            self.waiting[key] = (max(at, self.loop.time()), priority, number)
 
     @precondition(lambda self: all(key in self.held for key in self.waiting))
     @rule()

@@ -164,6 +164,7 @@ class Queue(Generic[K]):
             self._metrics.done(key)
         entry = self._entries.get(key)
         if entry is not None:
+            entry.at = max(entry.at, self._clock())  # it has had its turn: who came meanwhile goes first
             self._place(key, entry)
 
     def close(self) -> None:
