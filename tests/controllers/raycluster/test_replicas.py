@@ -170,6 +170,11 @@ class TestAReplicaWithTooManyHosts:
         found = plan(situation(tpus(2), *replica("a", 0, 4)))
         assert (deletes(found), places(found)) == ([], [])
 
+    def test_keeps_those_that_count_from_zero(self) -> None:
+        """They are told apart by these numbers: programs on two hosts do not know of a third."""
+        found = plan(situation(tpus(2), *replica("a", 0, 4), *replica("b", 1, 4)))
+        assert sorted(deletes(found)) == ["a-2", "a-3", "b-2", "b-3"]
+
 
 class TestShrinking:
     def test_it_goes_on_while_nothing_can_be_made(self) -> None:

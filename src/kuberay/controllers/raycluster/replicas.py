@@ -167,14 +167,14 @@ def _is_in_the_making(replica: Replica) -> bool:
 
 
 def _least_useful(candidates: list[Replica], count: int) -> list[Replica]:
-    """Those whose loss costs the least work: not running, then not ready, then the newest."""
+    """Those whose loss costs the least work: hosts too many, then not running, then not ready, then the newest."""
 
     def age(replica: Replica) -> tuple[float, int, str]:
         return max(created_at(pod) or 0.0 for pod in replica.pods), replica.index, replica.name
 
-    def use(replica: Replica) -> tuple[bool, bool]:
+    def use(replica: Replica) -> tuple[bool, bool, bool]:
         runs = all(pod.status.phase == "Running" for pod in replica.pods)
-        return runs, all(pod.is_ready for pod in replica.pods)
+        return not replica.is_surplus, runs, all(pod.is_ready for pod in replica.pods)
 
     return sorted(sorted(candidates, key=age, reverse=True), key=use)[:count]
 
