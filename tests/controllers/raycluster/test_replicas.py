@@ -175,6 +175,10 @@ class TestAReplicaWithTooManyHosts:
         found = plan(situation(tpus(2), *replica("a", 0, 4), *replica("b", 1, 4)))
         assert sorted(deletes(found)) == ["a-2", "a-3", "b-2", "b-3"]
 
+    def test_loses_a_healthy_one_only_on_a_fresh_view(self) -> None:
+        found = plan(situation(tpus(1), *replica("a", 0, 3)))
+        assert [each.is_fenced for each in found.actions if isinstance(each, Delete)] == [True]
+
 
 class TestShrinking:
     def test_it_goes_on_while_nothing_can_be_made(self) -> None:

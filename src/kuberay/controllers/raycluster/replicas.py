@@ -73,7 +73,8 @@ def scale(
         if wait is not None:
             waits.append(wait)
         if why is not None:
-            deletes += [delete(pod, group.group_name, why) for pod in replica.pods]
+            # Which hosts are too many is told by counting.
+            deletes += [delete(pod, group.group_name, why, is_fenced=replica.is_surplus) for pod in replica.pods]
         else:
             kept.append(replica)
 
