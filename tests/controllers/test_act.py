@@ -14,7 +14,8 @@ from kuberay.api.core import Pod
 from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
-from kuberay.controllers.plan import HEAD_POD, WORKER_POD, Create, Delete, Patch, Require, Subject
+from kuberay.controllers.plan import HEAD_POD, WORKER_POD, Create, Delete, Patch, PatchStatus, Require, Subject
+from kuberay.kube import decoding
 from kuberay.kube.client import Client, PatchType
 from kuberay.kube.errors import (
     AlreadyExists,
@@ -33,6 +34,7 @@ from kuberay.kube.transport import Request
 from tests.controllers.embedded import Meddler, embedded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from kuberay.controllers.failures import Failure
@@ -91,6 +93,19 @@ def patch(name: str, uid: str) -> Patch:
         subject=HEAD_POD,
         scope="head",
         why="it is blue",
+    )
+
+
+def status(name: str, uid: str) -> PatchStatus:
+    return PatchStatus(
+        resource=PODS,
+        namespace="default",
+        name=name,
+        uid=uid,
+        patch={"phase": "Running"},
+        is_urgent=False,
+        leads_on=False,
+        why="it runs",
     )
 
 
@@ -452,6 +467,78 @@ class TestFailuresInPassing:
             known = failures.after(known, (), outcome.refusals, generation=1, now=now)
             told.append([event.reason for event in announcements(outcome, known)])
         assert told == [[], [], ["FailedToCreateHeadPod"]]
+
+
+def proxy(request: Request) -> KubeError:
+    """What somebody on the way says who does not know where the server is."""
+    return decoding.refusal(request, 404, {}, b"404 page not found\n")
+
+
+def unserved(request: Request) -> KubeError:
+    """What an API server says that does not serve the path at the moment."""
+    return NotFound("the server could not find the requested resource")
+
+
+@pytest.mark.parametrize("said", [proxy, unserved])
+class TestAnswersThatNothingIsThere:
+    """Nobody looks again at an object that is gone, so it has to be said of the object, by who knows it."""
+
+    @pytest.mark.parametrize("is_update", [False, True])
+    async def test_one_that_was_to_be_changed_is_still_known(
+        self, world: World, said: Callable[[Request], KubeError], is_update: bool
+    ) -> None:
+        pod = await world.pod("a")
+        world.meddler.before = said
+        change = replace(patch("a", pod.metadata.uid), is_update=is_update)
+        outcome = await world.actor.run([[change]], "u-1")
+        assert isinstance(outcome.interruption, NotFound)
+        assert list(world.store) == [pod]
+
+    async def test_so_is_one_that_was_to_be_deleted(self, world: World, said: Callable[[Request], KubeError]) -> None:
+        pod = await world.pod("a")
+        world.meddler.before = said
+        outcome = await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
+        assert isinstance(outcome.interruption, NotFound)
+        assert list(world.store) == [pod]
+
+    async def test_so_is_one_that_a_conflict_is_about(self, world: World, said: Callable[[Request], KubeError]) -> None:
+        pod = await world.pod("a")
+        world.meddler.before = lambda request: Conflict("no") if request.method == "DELETE" else said(request)
+        outcome = await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
+        assert isinstance(outcome.interruption, NotFound)
+        assert list(world.store) == [pod]
+
+    async def test_one_that_has_the_name_is_asked_for_again(
+        self, world: World, said: Callable[[Request], KubeError]
+    ) -> None:
+        world.meddler.before = lambda request: AlreadyExists("a") if request.method == "POST" else said(request)
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        assert isinstance(outcome.interruption, NotFound)
+
+    async def test_one_that_is_required_is_looked_for_again_and_not_told_to_be_missing(
+        self, world: World, said: Callable[[Request], KubeError]
+    ) -> None:
+        world.meddler.before = said
+        outcome = await world.actor.run([[require("a")]], "u-1")
+        assert isinstance(outcome.interruption, NotFound)
+
+    async def test_one_that_was_to_be_made_is_made_soon(
+        self, world: World, said: Callable[[Request], KubeError]
+    ) -> None:
+        world.meddler.before = said
+        outcome = await world.actor.run([[create("a")]], "u-1")
+        assert isinstance(outcome.interruption, NotFound)
+
+    async def test_a_status_is_still_to_be_written(self, world: World, said: Callable[[Request], KubeError]) -> None:
+        pod = await world.pod("a")
+        world.meddler.before = said
+        with pytest.raises(NotFound):
+            await world.actor.patch_status(status("a", pod.metadata.uid))
+
+
+class TestStatus:
+    async def test_one_that_is_gone_has_no_need_of_it(self, world: World) -> None:
+        assert await world.actor.patch_status(status("a", "u")) is None
 
 
 class TestStages:

@@ -104,7 +104,10 @@ class Actor:
                 subresource="status",
                 type=cache.type,
             )
-        except (NotFound, Conflict):
+        except NotFound as error:
+            _check_is_gone(error, action)
+            return None
+        except Conflict:
             return None  # the next look tells whether it still has to be written
         log.info("wrote status", why=action.why)
         cache.store.wrote(written)
@@ -205,7 +208,8 @@ class Actor:
             return await self._client.get(
                 action.resource, action.name, namespace=action.namespace, type=self._caches[action.resource].type
             )
-        except NotFound:
+        except NotFound as error:
+            _check_is_gone(error, action)
             raise Outdated from None
 
     async def _patch(self, action: Patch) -> None:
@@ -225,7 +229,8 @@ class Actor:
                 written = await self._client.replace(action.resource, name, whole, namespace=namespace, type=cache.type)
             else:
                 written = await self._client.patch(action.resource, name, patch, namespace=namespace, type=cache.type)
-        except NotFound:
+        except NotFound as error:
+            _check_is_gone(error, action)
             self._hide(action)
             raise Gone from None
         except Conflict as conflict:
@@ -252,7 +257,8 @@ class Actor:
                 grace_period_seconds=0 if action.is_forced else None,
                 type=cache.type,
             )
-        except NotFound:
+        except NotFound as error:
+            _check_is_gone(error, action)
             if known is not None and identity(known).leaving:
                 raise Gone from None
             answer = None
@@ -281,7 +287,8 @@ class Actor:
         known = cache.store.get(action.namespace, action.name)
         try:
             found = await self._client.get(action.resource, action.name, namespace=action.namespace, type=cache.type)
-        except NotFound:
+        except NotFound as error:
+            _check_is_gone(error, action)
             return
         if identity(found).uid != action.uid:
             return
@@ -289,6 +296,15 @@ class Actor:
             raise conflict
         cache.store.wrote(found)
         raise Outdated
+
+
+def _check_is_gone(error: NotFound, action: Action | PatchStatus) -> None:
+    """An object that is taken to be gone is not looked at again, so only the word of who knows it counts.
+
+    :raises NotFound: it does not say so.
+    """
+    if error.missing != action.name:
+        raise error
 
 
 def _decided_on(action: Patch | Delete, known: Any) -> str:
@@ -305,6 +321,8 @@ def _refuse(action: Action, said: str, outcome: Outcome) -> None:
 
 def _is_passing(error: KubeError) -> bool:
     """Whether it says nothing about the object, so that the same write may succeed in a moment."""
+    if isinstance(error, NotFound):
+        return not error.missing
     if isinstance(error, ApiError):
         return error.status.code >= 500 or isinstance(error, Conflict | TooManyRequests | Unauthorized)
     return True

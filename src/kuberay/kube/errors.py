@@ -126,6 +126,16 @@ class NotFound(ApiError):
     code = 404
     reason = "NotFound"
 
+    @property
+    def missing(self) -> str:
+        """The name of the object that there is not.
+
+        Empty when none is named: a server that does not know the path says 404, too, and so does whoever on the way to
+        it does not know where it is. That tells nothing about any object.
+        """
+        details = self.status.details
+        return details.name if details is not None and self.status.reason == self.reason else ""
+
 
 class MethodNotAllowed(ApiError):
     code = 405
