@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-import orjson
+import msgspec
 import structlog
 
 from kuberay.controllers.kinds import ROUTES
+from kuberay.kube.decoding import decoder_for
 from kuberay.kube.errors import KubeError
 from kuberay.kube.transport import Request
 
@@ -26,22 +27,34 @@ _AGAIN = 5.0
 """Seconds after which a server that did not answer is asked again."""
 
 
+class _Group(msgspec.Struct):
+    name: str
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Group] | None = None
+
+
 async def is_openshift(client: Client) -> bool:
     """Whether the API server is that of an OpenShift, as far as it serves Routes.
 
-    :raises KubeError: the server did not say.
+    :raises KubeError: the server did not say, or is no API server.
     """
-    answer = orjson.loads(await client.send(Request("GET", "/apis")))
-    return any(group.get("name") == ROUTES.group for group in answer.get("groups") or ())
+    answer = decoder_for(_Groups).object(await client.send(Request("GET", "/apis")))
+    return any(group.name == ROUTES.group for group in answer.groups or ())
 
 
-async def await_openshift(client: Client, stop: asyncio.Event) -> bool:
-    """The same, asked until the server answers or `stop` is set: an operator that does not know must not work."""
+async def await_openshift(client: Client, stop: asyncio.Event, *, server: str) -> bool:
+    """The same, asked until the server answers or `stop` is set: an operator that does not know must not work.
+
+    :param server: its address, to be told: whatever answers there may be something else, such as a proxy's login page.
+    """
     while not stop.is_set():
         try:
             return await is_openshift(client)
         except KubeError as error:
-            log.error("cannot learn what the API server serves", error=str(error), retry_in_seconds=_AGAIN)
+            message = "cannot learn what the API server serves"
+            log.error(message, server=server, error=str(error), retry_in_seconds=_AGAIN)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _AGAIN)
     return False

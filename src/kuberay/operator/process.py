@@ -64,7 +64,7 @@ async def serve(startup: Startup, access: Access) -> int:
         client = Client(transport, user_agent=USER_AGENT, retry=Retry(told=measured.retried))
         stack.push_async_callback(client.close)
         settings = startup.settings
-        if await await_openshift(client, stop):
+        if await await_openshift(client, stop, server=access.server):
             log.info("this is an OpenShift")
             settings = replace(settings, controllers=replace(settings.controllers, is_openshift=True))
         spare_the_collector()
