@@ -376,3 +376,30 @@ class TestReaching:
         async with scene.running():
             await scene.informer.reach("18")
         assert clock() == pytest.approx(3)
+
+    @virtual_time
+    async def test_one_list_is_enough_for_a_version_that_does_not_compare(self) -> None:
+        scene = Scene(listed(10), Answer(body=[forever()]), listed(12, pod("a", 11)))
+        async with scene.running():
+            await scene.informer.reach("987654321")
+            assert clock() == pytest.approx(1)
+        assert scene.asked == ["list", "watch 10", "list"]
+        assert scene.names == ["a"]
+
+    @virtual_time
+    async def test_who_waits_long_is_told_of_once(self) -> None:
+        scene = Scene(listed(10), Answer(body=[forever()]), *[BROKEN] * 20, listed(20))
+        with capture_logs() as logs:
+            async with scene.running():
+                await scene.informer.reach("18")
+        assert clock() == pytest.approx(21)
+        assert [each["event"] for each in logs].count("work waits for news of this kind") == 1
+
+    @virtual_time
+    async def test_who_waits_a_little_is_not(self) -> None:
+        scene = Scene(listed(10), Answer(body=[forever()]), listed(20))
+        with capture_logs() as logs:
+            async with scene.running():
+                await scene.informer.reach("18")
+                await asyncio.sleep(60)
+        assert logs == []

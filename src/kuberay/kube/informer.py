@@ -71,6 +71,8 @@ class Timing:
     """A streamed list that falls silent for so long before its end comes from a server that will never end it."""
     reach: float = 1.0
     """How long `reach` trusts the watch to get there by itself."""
+    long_reach: float = 5.0
+    """After so long, `reach` says that somebody waits."""
 
 
 class Informer(Generic[T]):
@@ -146,20 +148,34 @@ class Informer(Generic[T]):
     async def reach(self, resource_version: str) -> None:
         """Wait until the store shows everything up to a version: by the watch, or else by a list of its own.
 
-        A quiet kind has no events, and a bookmark comes once a minute; who must know now is worth a list.
+        A quiet kind has no events, and a bookmark comes once a minute; who must know now is worth a list. What such a
+        list shows is new enough whatever its version says: a version of another kind may come from another etcd, and
+        then the two do not compare.
         """
         await self.synced()
-        while not self.store.has_passed(resource_version):
-            passed = asyncio.Event()
-            entry = (version_order(resource_version), passed)
-            self._reaching.append(entry)
-            try:
-                async with asyncio.timeout(self._timing.reach):
-                    await passed.wait()
-            except TimeoutError:
-                await self._list_beside()
-            finally:
-                self._reaching.remove(entry)
+        patience = asyncio.get_running_loop().call_later(self._timing.long_reach, self._log_long_reach)
+        try:
+            while not self.store.has_passed(resource_version):
+                if await self._comes_by(resource_version) or await self._list_beside():
+                    return
+        finally:
+            patience.cancel()
+
+    async def _comes_by(self, resource_version: str) -> bool:
+        """Whether the watch gets to a version by itself, before long."""
+        passed = asyncio.Event()
+        entry = (version_order(resource_version), passed)
+        self._reaching.append(entry)
+        try:
+            async with asyncio.timeout(self._timing.reach):
+                return await passed.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._reaching.remove(entry)
+
+    def _log_long_reach(self) -> None:
+        self._log.warning("work waits for news of this kind", seconds=self._timing.long_reach, problem=self.problem)
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
@@ -205,15 +221,19 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         self._replace(*await self._listed(self._least))
 
-    async def _list_beside(self) -> None:
-        """List while the watch goes on: what the watch then shows of an earlier time is late, and the store knows."""
+    async def _list_beside(self) -> bool:
+        """List while the watch goes on: what the watch then shows of an earlier time is late, and the store knows.
+
+        Tells whether there was a list to be had.
+        """
         try:
             items, resource_version, unreadable = await self._listed(None)
         except KubeError as error:
             self._log.warning(self._explain("list", error))
-            return
+            return False
         if not self.store.has_passed(resource_version):
             self._replace(items, resource_version, unreadable)
+        return True
 
     async def _listed(self, least: str | None) -> tuple[list[T], str, list[Key]]:
         try:
