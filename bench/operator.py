@@ -48,6 +48,8 @@ _NOISE = 0.3
 """Cores of other programs from which on Pods start so far apart that several statuses tell of them."""
 _ROUNDS = 3
 """Of what is measured in turns with the bare client."""
+_SHORT_ROUNDS = 7
+"""Of what takes seconds: the shorter, the more it is at the mercy of the moment."""
 _FOR_ALL = 1200.0
 """Seconds after which a scenario has failed."""
 
@@ -124,6 +126,7 @@ async def one_large_cluster(size: Size, figures: Figures) -> None:
         bare, measured = await _in_turns(
             partial(_brought_up_bare, size, has_kubelet=has_kubelet),
             partial(_brought_up, size, has_kubelet=has_kubelet),
+            _SHORT_ROUNDS,
         )
         for name, rounds in measured.items():
             took = [watch for watch, _ in rounds]
@@ -158,12 +161,12 @@ async def _brought_up(size: Size, candidate: Candidate, *, has_kubelet: bool) ->
 
 
 async def _in_turns(
-    bare: Callable[[], Awaitable[B]], operated: Callable[[Candidate], Awaitable[T]]
+    bare: Callable[[], Awaitable[B]], operated: Callable[[Candidate], Awaitable[T]], rounds: int = _ROUNDS
 ) -> tuple[list[B], dict[str, list[T]]]:
     """What came of the rounds of the bare client, and of those of each candidate."""
     alone: list[B] = []
     measured: dict[str, list[T]] = {candidate.name: [] for candidate in Candidate.all()}
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         alone.append(await bare())
         for candidate in Candidate.all():
             measured[candidate.name].append(await operated(candidate))
