@@ -17,7 +17,7 @@ from kuberay.kube.election import LeaseLost
 from kuberay.kube.leadership import Leadership
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.resources import NAMESPACES, PODS
-from kuberay.operator.main import Operator, listening, run
+from kuberay.operator.main import Operator, run
 from kuberay.operator.settings import Settings
 from tests.build.clusters import cluster, group
 from tests.controllers.embedded import embedded
@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kuberay.kube.transport import Request, Response, Transport
-
-
-class TestListening:
-    @pytest.mark.parametrize(
-        ("address", "expected"), [(":8082", ("", 8082)), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:80", ("::1", 80))]
-    )
-    def test_an_address_is_a_host_and_a_port(self, address: str, expected: tuple[str, int]) -> None:
-        assert listening(address) == expected
-
-    @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:80800"])
-    def test_one_that_cannot_be_read_says_so(self, address: str) -> None:
-        with pytest.raises(ValueError, match="host:port is wanted"):
-            listening(address)
 
 
 class TestStopping:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kuberay.operator.settings import from_environment
+from kuberay.operator.settings import from_environment, listening
 
 
 class TestDefaults:
@@ -62,3 +62,16 @@ class TestControllers:
     @pytest.mark.parametrize(("value", "expected"), [("", False), ("1", False), ("TRUE", True)])
     def test_only_true_switches_these_on(self, variable: str, option: str, value: str, expected: bool) -> None:
         assert getattr(from_environment({variable: value}).controllers, option) is expected
+
+
+class TestListening:
+    @pytest.mark.parametrize(
+        ("address", "expected"), [(":8082", ("", 8082)), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:80", ("::1", 80))]
+    )
+    def test_an_address_is_a_host_and_a_port(self, address: str, expected: tuple[str, int]) -> None:
+        assert listening(address) == expected
+
+    @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:80800"])
+    def test_one_that_cannot_be_read_says_so(self, address: str) -> None:
+        with pytest.raises(ValueError, match="host:port is wanted"):
+            listening(address)

@@ -192,6 +192,11 @@ class TestRefusals:
             ),
             (["--writes-in-flight=-1"], r"--writes-in-flight \(writesInFlight\) must be at least 1, not -1"),
             (["--qps=5", "--burst=-1"], r"--burst \(burst\) must be at least 1, not -1"),
+            (
+                ["--metrics-addr=8080"],
+                r"--metrics-addr \(metricsAddr\): '8080' is no address to listen on",
+            ),
+            (["--health-probe-bind-address=:x"], r"--health-probe-bind-address \(probeAddr\): ':x' is no address"),
             (["--qps=nan"], r"--qps \(qps\) must be a number of requests per second, or 0 for no limit, not nan"),
             (["--qps=inf"], r"--qps \(qps\) must be a number of requests per second, or 0 for no limit, not inf"),
         ],

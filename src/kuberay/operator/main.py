@@ -24,6 +24,7 @@ from kuberay.kube.metrics import Metrics
 from kuberay.kube.probes import ProbeServer
 from kuberay.kube.recorder import Recorder
 from kuberay.operator.cluster_metrics import ClusterMetrics
+from kuberay.operator.settings import listening
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -167,17 +168,6 @@ class Operator:
             _, late = await asyncio.wait(recording, timeout=_LAST_EVENTS)
             for task in late:
                 task.cancel()
-
-
-def listening(address: str) -> tuple[str, int]:
-    """Where to listen: an empty host means every interface, port 0 any free one.
-
-    :raises ValueError: it cannot be read.
-    """
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{address!r} is no address to listen on; host:port is wanted, such as 127.0.0.1:8082")
-    return host.strip("[]"), int(port)
 
 
 async def run(client: Client, settings: Settings, *, stop: asyncio.Event) -> None:

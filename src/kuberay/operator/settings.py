@@ -69,6 +69,17 @@ def from_environment(
     )
 
 
+def listening(address: str) -> tuple[str, int]:
+    """Where to listen: an empty host means every interface, port 0 any free one.
+
+    :raises ValueError: it cannot be read.
+    """
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{address!r} is no address to listen on; host:port is wanted, such as 127.0.0.1:8082")
+    return host.strip("[]"), int(port)
+
+
 def _is_true(environment: Mapping[str, str], name: str) -> bool:
     return environment.get(name, "").lower() == "true"
 

@@ -98,7 +98,7 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
         environment,
         watch_namespaces=namespaces(told.watch_namespace),
         reconcile_concurrency=told.reconcile_concurrency or CONCURRENCY,
-        health_address=_address(told.probe_addr or f"{everywhere}:8082"),
+        health_address=_address("--health-probe-bind-address (probeAddr)", told.probe_addr or f"{everywhere}:8082"),
         gates=gates,
     )
     build = replace(
@@ -111,7 +111,7 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     )
     made = replace(
         made,
-        metrics_address=_address(told.metrics_addr or f"{everywhere}:8080"),
+        metrics_address=_address("--metrics-addr (metricsAddr)", told.metrics_addr or f"{everywhere}:8080"),
         webhook_address=f"{everywhere}:9443" if environment.get("ENABLE_WEBHOOKS") == "true" else None,
         cluster_metrics=told.enable_metrics,
         controllers=replace(
@@ -209,8 +209,14 @@ def namespaces(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (each.strip() for each in text.split(",")))))
 
 
-def _address(text: str) -> str | None:
-    return None if text == "0" else text
+def _address(name: str, text: str) -> str | None:
+    if text == "0":
+        return None
+    try:
+        settings.listening(text)
+    except ValueError as error:
+        raise StartupError(f"{name}: {error}, or 0 for nowhere") from error
+    return text
 
 
 def _format(where: str, flag: str | None, file: str) -> LogFormat:
