@@ -221,11 +221,40 @@ class TestFaults:
         await scene.run(300)
         assert len(scene.asked) < 20
 
+    @pytest.mark.parametrize(
+        "stuck",
+        [
+            Answer(body=[b"{oops}\n"]),
+            Answer(body=[event("ERROR", {"kind": "Status", "code": 500, "message": "cannot convert an object"})]),
+            refused(500, "InternalError"),
+        ],
+    )
+    def test_what_cannot_be_watched_is_asked_for_again_and_then_listed_around(self, stuck: Answer) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(listed(10), stuck, stuck, listed(20))
+            await scene.run(10)
+            assert scene.asked == ["list", "watch 10", "watch 10", "list 10", "watch 20"]
+
+        scenario()
+
     @virtual_time
-    async def test_rubbish_is_asked_for_again_and_then_listed_around(self) -> None:
-        scene = Scene(listed(10), *[Answer(body=[b"{oops}\n"])] * 2, listed(20))
+    async def test_a_watch_that_gets_on_between_its_failures_is_not_listed_around(self) -> None:
+        scene = Scene(
+            listed(10), refused(500, "InternalError"), Answer(body=[bookmark(11)]), refused(500, "InternalError")
+        )
         await scene.run(10)
-        assert scene.asked == ["list", "watch 10", "watch 10", "list 10", "watch 20"]
+        assert scene.asked == ["list", "watch 10", "watch 10", "watch 11", "watch 11"]
+
+    @pytest.mark.parametrize("no", [(401, "Unauthorized"), (403, "Forbidden"), (429, "TooManyRequests")])
+    def test_a_watch_is_not_listed_around_where_a_list_is_no_better(self, no: tuple[int, str]) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(listed(10), *[refused(*no)] * 3)
+            await scene.run(10)
+            assert scene.asked == ["list", *["watch 10"] * 4]
+
+        scenario()
 
     @pytest.mark.parametrize(
         "failure", [refused(500, "InternalError"), BROKEN, Answer(502, b"<html>"), Answer(body=b"[")]

@@ -28,7 +28,7 @@ from tests.kube.virtual_time import VirtualLoop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-FAULTS = ["break", "refuse", "too many", "cut", "rubbish", "repeat", "hang"]
+FAULTS = ["break", "refuse", "too many", "cut", "rubbish", "stuck", "repeat", "hang"]
 
 
 class ModelServer:
@@ -179,6 +179,9 @@ class _Stream:
                         raise TransportError("connection reset")
                     case "rubbish":
                         yield b"{oops}\n"
+                        return
+                    case "stuck":
+                        yield event("ERROR", {"kind": "Status", "code": 500, "message": "cannot convert an object"})
                         return
                     case "repeat":
                         yield text + text

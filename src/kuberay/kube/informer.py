@@ -1,9 +1,9 @@
 """Keeps a store in step with the server: list once, then follow the watch, for ever.
 
 A watch that breaks is taken up at the last version seen, so nothing is lost and nothing is listed again. Only when the
-server has forgotten that version (410) is everything listed anew, at least as new as what is known: a replica of the
-server that lags behind cannot turn time back. The store then finds what has gone meanwhile. No failure ends an
-informer: it says what is wrong, waits a little longer each time, and goes on.
+server has forgotten that version (410), or fails at it time and again, is everything listed anew, at least as new as
+what is known: a replica of the server that lags behind cannot turn time back. The store then finds what has gone
+meanwhile. No failure ends an informer: it says what is wrong, waits a little longer each time, and goes on.
 
 Where the server offers it, the list is streamed at the head of the watch, so that thousands of objects are never held
 as text. A server that does not is asked for pages, by all informers of the same client.
@@ -31,6 +31,7 @@ from kuberay.kube.errors import (
     MethodNotAllowed,
     NotFound,
     Timeout,
+    TooManyRequests,
     TransportError,
     Unauthorized,
     UnsupportedMediaType,
@@ -53,6 +54,9 @@ log = structlog.get_logger(__name__)
 
 # How servers, old and new, say that they do not stream lists.
 _NO_STREAMED_LISTS = (BadRequest, MethodNotAllowed, UnsupportedMediaType, Invalid)
+
+# Refusals of a watch that a list would meet as well.
+_NO_BETTER_LISTED = (Unauthorized, Forbidden, TooManyRequests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ class Informer(Generic[T]):
         self._prefers_pages = False
         self._failures = 0
         self._failed_at = float("-inf")
-        self._unreadable_at: str | None = None
+        self._stuck_at: str | None = None
         self._reaching: list[tuple[tuple[int, str], asyncio.Event]] = []
         self._log = log.bind(resource=resource.name)
 
@@ -347,12 +351,12 @@ class Informer(Generic[T]):
         """Whether taking up the watch again is hopeless."""
         if _is_out_of_reach(error):
             return True
-        if isinstance(error, DecodeError):
-            # Once may be an accident on the way; twice at the same place is what the server has to say.
-            again = self._unreadable_at == self.store.resource_version
-            self._unreadable_at = self.store.resource_version
-            return again
-        return False
+        if not isinstance(error, (DecodeError, ApiError)) or isinstance(error, _NO_BETTER_LISTED):
+            return False
+        # Once may be an accident on the way; twice at the same place is what the server has to say.
+        again = self._stuck_at == self.store.resource_version
+        self._stuck_at = self.store.resource_version
+        return again
 
     async def _back_off(self, verb: str, error: KubeError) -> None:
         now = self._clock()
