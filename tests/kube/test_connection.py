@@ -12,6 +12,7 @@ import pytest
 
 from kuberay.kube import dialing
 from kuberay.kube.access import Access, Material
+from kuberay.kube.connection import Connection, Until
 from kuberay.kube.errors import TransportError
 from kuberay.kube.transport import Request
 from tests.kube.certificates import Authority
@@ -19,9 +20,10 @@ from tests.kube.raw_server import RawServer, pass_on
 from tests.kube.test_http import connected, echo, server_side, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
+    from kuberay.kube.connection import Answer
     from kuberay.kube.dialing import AddressInfo
 
 GET = Request("GET", "/")
@@ -220,6 +222,77 @@ class TestAConnection:
             async with connected(access) as transport:
                 with pytest.raises(TransportError, match="a header holds a line break"):
                     await transport.send(GET)
+
+
+class Wire(asyncio.Transport):
+    """Carries a connection in the hand of a test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read = True
+        self.sent = b""
+        self.connection = Connection(socket.socket())
+        self.connection.connection_made(self)
+
+    def brings(self, data: bytes) -> None:
+        """Let something come, as much at a time as is taken in."""
+        while data:
+            room = self.connection.get_buffer(-1)
+            size = min(len(room), len(data))
+            room[:size] = data[:size]
+            self.connection.buffer_updated(size)
+            data = data[size:]
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+    def is_closing(self) -> bool:
+        return False
+
+
+@pytest.fixture
+async def wire() -> AsyncIterator[Wire]:
+    wire = Wire()
+    yield wire
+    wire.connection.socket.close()
+
+
+async def asked(wire: Wire, body: bytes = b"") -> asyncio.Task[Answer]:
+    """A request that is under way."""
+    deadline = asyncio.get_running_loop().time() + 10
+    asking = asyncio.create_task(wire.connection.ask(b"head", body, Until.HEAD, deadline=deadline))
+    await asyncio.sleep(0)
+    return asking
+
+
+class TestAnAnswerThatNobodyTakes:
+    async def test_waits_outside_while_there_is_more_of_it(self, wire: Wire) -> None:
+        asking = await asked(wire)
+        wire.brings(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n" + b"x" * 2**18)
+        await asking
+        assert not wire.is_read
+
+    async def test_does_not_hold_up_the_next_when_it_is_whole(self, wire: Wire) -> None:
+        asking = await asked(wire)
+        wire.brings(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (2**18) + b"x" * 2**18)
+        await asking
+        assert wire.is_read
+        assert wire.connection.is_free
+
+    async def test_and_whose_end_comes_all_the_same_has_to_be_taken_before_the_next(self, wire: Wire) -> None:
+        asking = await asked(wire)
+        wire.brings(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (2**18 + 1) + b"x" * 2**18)
+        wire.brings(b"x")
+        assert not wire.connection.is_free
+        await (await asking).rest()
+        assert wire.is_read
+        assert wire.connection.is_free
 
 
 class TestAServerOfSeveralAddresses:

@@ -156,7 +156,7 @@ class Answer:
     @property
     def is_plenty(self) -> bool:
         """Whether so much waits to be taken that no more should come for now."""
-        return self._size >= _PLENTY and self._until is not Until.END
+        return self._size >= _PLENTY and self._until is not Until.END and not self.is_whole
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -183,7 +183,8 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_free(self) -> bool:
         """Whether a request can be sent."""
-        return self._transport is not None and self._answer.can_go_on and not self._transport.is_closing()
+        is_open = self._transport is not None and not self._transport.is_closing()
+        return is_open and self._answer.can_go_on and not self._is_paused
 
     @property
     def is_unanswered(self) -> bool:
