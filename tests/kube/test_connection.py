@@ -116,6 +116,7 @@ class TestAnAnswer:
             ([b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfour\r\n"], "not HTTP"),
             ([b"HTTP/1.1 200 OK\r\n" + b"x-%d: y\r\n" * 2000 % tuple(range(2000))], "not HTTP"),
             ([b"HTTP/1.1 200 OK\r\ncont", CLOSE], "closed the connection"),
+            ([b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"], "in another protocol"),
         ],
         ids=[
             "of something else",
@@ -124,6 +125,7 @@ class TestAnAnswer:
             "of no size",
             "of headers only",
             "cut in its head",
+            "of another protocol",
         ],
     )
     async def test_that_makes_no_sense_is_none(self, script: list[bytes | None], why: str) -> None:

@@ -226,6 +226,10 @@ class Connection(asyncio.BufferedProtocol):
         answer.broke(TimeoutError())
         self.abort()
 
+    def _give_up(self, why: str) -> None:
+        self._answer.broke(BrokenExchange(why))
+        self.abort()
+
     def pause(self) -> None:
         """Let what comes wait outside."""
         if self._transport is not None and not self._is_paused and not self._transport.is_closing():
@@ -264,8 +268,10 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._parser.feed_data(self._room[:size])
         except httptools.HttpParserError as error:
-            answer.broke(BrokenExchange(f"what the server says is not HTTP ({error})"))
-            self.abort()
+            self._give_up(f"what the server says is not HTTP ({error})")
+            return
+        except httptools.HttpParserUpgrade:
+            self._give_up("the server wants to go on in another protocol, and nobody has asked for that")
             return
         if answer.is_plenty:
             self.pause()
