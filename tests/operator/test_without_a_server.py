@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +18,38 @@ from kuberay.operator.process import restrained
 from kuberay.operator.startup import prepare
 from tests.kube.scripted import Answer, ScriptedTransport
 from tests.kube.virtual_time import virtual_time
+from tests.operator.processes import process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig file for a server that is away: its port is taken, and nobody listens there."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        cluster = {"server": f"http://127.0.0.1:{taken.getsockname()[1]}"}
+        config = {
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        file = tmp_path / "kubeconfig"
+        file.write_text(json.dumps(config))
+        yield file
+
+
+class TestStarting:
+    @pytest.mark.timeout(60)
+    async def test_while_the_server_is_away_it_is_alive_and_says_why_it_is_not_ready(self, nowhere: Path) -> None:
+        async with process(nowhere) as operator:
+            await operator.said("cannot learn what the API server serves")
+            assert await operator.get("/healthz", serving="/healthz") == (200, "ok")
+            status, text = await operator.get("/readyz/caches", serving="/readyz")
+            assert (status, text) == (503, "the API server has not said what it serves\n")
 
 
 class TestRestraint:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import structlog
@@ -27,12 +27,13 @@ from kuberay.operator.cluster_metrics import ClusterMetrics
 from kuberay.operator.settings import listening
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from pathlib import Path
 
     from kuberay.controllers.running import RayController
     from kuberay.kube.client import Client
     from kuberay.kube.leadership import Leadership
+    from kuberay.kube.webhook import WebhookServer
     from kuberay.operator.settings import Settings
 
 LEASE = "ray-operator-leader"
@@ -115,27 +116,15 @@ class Operator:
         :raises LeaseLost: another process may lead by now; whatever was under way is abandoned.
         """
         async with AsyncExitStack() as stack:
-            # The names of the checks are KubeRay's, and one more that tells something.
-            checks = {"readyz": lambda: None, "caches": lambda: "; ".join(self.not_ready()) or None}
-            for paths, address, server in (
-                (
-                    "/healthz /readyz",
-                    self._settings.health_address,
-                    ProbeServer(live={"healthz": lambda: None}, ready=checks),
-                ),
-                ("/metrics", self._settings.metrics_address, ProbeServer(metrics=self._metrics)),
-            ):
-                if address is not None:
-                    host, port = listening(address)
-                    taken = await stack.enter_async_context(server.serving(host, port))
-                    log.info("serving", address=f"{host}:{taken}", paths=paths)
+            await stack.enter_async_context(health(self._settings.health_address, self.not_ready))
+            metrics = ProbeServer(metrics=self._metrics)
+            await stack.enter_async_context(_serving(metrics, self._settings.metrics_address, "/metrics"))
             if self._settings.webhook_address is not None:
                 from kuberay.operator import webhooks  # few have them, and aiohttp is a fifth of the process
 
-                host, port = listening(self._settings.webhook_address)
-                webhooks_server = webhooks.server(self._certificates or webhooks.CERTIFICATES, self._metrics)
-                taken = await stack.enter_async_context(webhooks_server.serving(host, port))
-                log.info("serving", address=f"{host}:{taken}", paths="admission webhooks")
+                server = webhooks.server(self._certificates or webhooks.CERTIFICATES, self._metrics)
+                serving = _serving(server, self._settings.webhook_address, "admission webhooks")
+                await stack.enter_async_context(serving)
             namespaces = list(self._settings.watch_namespaces) or "all"
             log.info("operator started", version=__version__, namespaces=namespaces)
             if self._leadership is None:
@@ -168,6 +157,32 @@ class Operator:
             _, late = await asyncio.wait(recording, timeout=_LAST_EVENTS)
             for task in late:
                 task.cancel()
+
+
+@asynccontextmanager
+async def health(address: str | None, not_ready: Callable[[], Sequence[str]]) -> AsyncIterator[None]:
+    """Serve `/healthz` and `/readyz` meanwhile.
+
+    :param address: `None` for nowhere.
+    :param not_ready: what is still waited for.
+    :raises OSError: the address cannot be listened on.
+    """
+    # The names of the checks are KubeRay's, and one more that tells something.
+    checks = {"readyz": lambda: None, "caches": lambda: "; ".join(not_ready()) or None}
+    server = ProbeServer(live={"healthz": lambda: None}, ready=checks)
+    async with _serving(server, address, "/healthz /readyz"):
+        yield
+
+
+@asynccontextmanager
+async def _serving(server: ProbeServer | WebhookServer, address: str | None, paths: str) -> AsyncIterator[None]:
+    if address is None:
+        yield
+        return
+    host, port = listening(address)
+    async with server.serving(host, port) as taken:
+        log.info("serving", address=f"{host}:{taken}", paths=paths)
+        yield
 
 
 async def run(client: Client, settings: Settings, *, stop: asyncio.Event) -> None:

@@ -22,7 +22,7 @@ from kuberay.kube.leadership import Leadership
 from kuberay.kube.limits import LimitedTransport
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.request_metrics import MeasuredTransport, RequestMetrics
-from kuberay.operator.main import LEASE, Operator
+from kuberay.operator.main import LEASE, Operator, health
 from kuberay.operator.memory import keep_small, spare_the_collector
 from kuberay.operator.platform import await_openshift
 
@@ -52,7 +52,14 @@ async def serve(startup: Startup, access: Access) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, _stop_or_exit, stop)
     metrics = Metrics()
+    operator: Operator | None = None
+
+    def not_ready() -> list[str]:
+        return ["the API server has not said what it serves"] if operator is None else operator.not_ready()
+
     async with AsyncExitStack() as stack:
+        # Before any server is asked: a kubelet ends whoever does not answer, and that brings back no API server.
+        await stack.enter_async_context(health(startup.settings.health_address, not_ready))
         leadership = None
         if startup.leader_election:
             namespace = startup.leader_election_namespace or access.namespace
@@ -63,15 +70,16 @@ async def serve(startup: Startup, access: Access) -> int:
         transport = restrained(wire, startup, measured, leads)
         client = Client(transport, user_agent=USER_AGENT, retry=Retry(told=measured.retried))
         stack.push_async_callback(client.close)
-        settings = startup.settings
+        settings = replace(startup.settings, health_address=None)
         if await await_openshift(client, stop, server=access.server):
             log.info("this is an OpenShift")
             settings = replace(settings, controllers=replace(settings.controllers, is_openshift=True))
         spare_the_collector()
         tidying = asyncio.create_task(keep_small())
         stack.callback(tidying.cancel)
+        operator = Operator(client, settings, leadership=leadership, metrics=metrics)
         try:
-            await Operator(client, settings, leadership=leadership, metrics=metrics).run(stop)
+            await operator.run(stop)
         except LeaseLost as lost:
             log.error("exiting, for another operator may lead by now", reason=str(lost))
             return 1
