@@ -73,6 +73,8 @@ class TestFlags:
             (["--zap-devel"], logging.DEBUG),
             (["--zap-log-level=5"], logging.DEBUG),
             (["--zap-log-level=error"], logging.ERROR),
+            (["--zap-log-level=INFO"], logging.INFO),
+            (["--zap-log-level=Debug"], logging.DEBUG),
             (["--zap-devel", "--zap-log-level=info"], logging.INFO),
         ],
     )
@@ -185,7 +187,7 @@ class TestRefusals:
             (["--feature-gates=AllAlpha=true,KubernetesWAS=true"], "KubernetesWAS is not supported yet"),
             (["--log-stdout-encoder=xml"], "log stdout encoder 'xml' is unknown; known are json and console"),
             (["--log-file-path=f", "--log-file-encoder=xml"], "log file encoder 'xml' is unknown"),
-            (["--zap-log-level=loud"], "--zap-log-level=loud: debug, info, error"),
+            (["--zap-log-level=Loud"], "--zap-log-level=Loud: debug, info, error"),
             (
                 ["--reconcile-concurrency=-1"],
                 r"--reconcile-concurrency \(reconcileConcurrency\) must be at least 1, not -1",

@@ -228,9 +228,11 @@ def _format(where: str, flag: str | None, file: str) -> LogFormat:
 
 
 def _level(flags: Flags) -> int:
-    text = flags.zap_log_level or ("debug" if flags.zap_devel else "info")
+    text = flags.zap_log_level.lower() or ("debug" if flags.zap_devel else "info")
     if text.isdecimal() and int(text) > 0:
         return logging.DEBUG
     if text not in _LEVELS:
-        raise StartupError(f"--zap-log-level={text}: debug, info, error, panic or a number above 0 is wanted")
+        raise StartupError(
+            f"--zap-log-level={flags.zap_log_level}: debug, info, error, panic or a number above 0 is wanted"
+        )
     return _LEVELS[text]
