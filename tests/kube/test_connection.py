@@ -227,12 +227,12 @@ class TestAConnection:
 
 
 class Wire(asyncio.Transport):
-    """Carries a connection in the hand of a test."""
+    """Carries a connection in the hand of a test. It takes one piece of a request, and no more."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_read = True
-        self.sent = b""
+        self._sent = 0
         self.connection = Connection(socket.socket())
         self.connection.connection_made(self)
 
@@ -246,7 +246,9 @@ class Wire(asyncio.Transport):
             data = data[size:]
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.sent += data
+        self._sent += len(data)
+        if self._sent > 2**18:
+            self.connection.pause_writing()
 
     def pause_reading(self) -> None:
         self.is_read = False
@@ -295,6 +297,21 @@ class TestAnAnswerThatNobodyTakes:
         await (await asking).rest()
         assert wire.is_read
         assert wire.connection.is_free
+
+
+class TestARefusalOfALargeRequest:
+    async def test_is_heard_although_the_server_takes_no_more_of_it(self, wire: Wire) -> None:
+        asking = await asked(wire, b"x" * 2**20)
+        assert not asking.done()
+        wire.brings(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")
+        assert (await asking).status == 413
+        assert not wire.connection.is_free, "the server would take the next request for the rest of this one"
+
+    async def test_is_heard_although_the_server_hangs_up(self, wire: Wire) -> None:
+        asking = await asked(wire, b"x" * 2**20)
+        wire.brings(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        wire.connection.connection_lost(ConnectionResetError())
+        assert (await asking).status == 413
 
 
 class TestAServerOfSeveralAddresses:

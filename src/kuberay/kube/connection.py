@@ -216,6 +216,9 @@ class Connection(asyncio.BufferedProtocol):
                 self.transport.write(head)
                 for start in range(0, len(body), _PIECE):
                     await self._may_write.wait()
+                    if answer.is_whole:
+                        answer.can_go_on = False  # it was refused before it was heard: nobody waits for the rest
+                        break
                     self.transport.write(body[start : start + _PIECE])
             await answer.wait(until)
         finally:
@@ -316,3 +319,4 @@ class Connection(asyncio.BufferedProtocol):
         if answer.status:
             answer.is_whole = True
             answer.can_go_on = self._parser.should_keep_alive()
+            self._may_write.set()  # who still sends will see that there is no need to
