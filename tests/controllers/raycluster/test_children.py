@@ -125,8 +125,12 @@ class TestRightsOfTheAutoscaler:
     def test_nothing_is_taken_away_when_autoscaling_is_switched_off(self) -> None:
         assert not plan(seen(cluster(), head(), pod("w"), children=there(*RIGHTS))).actions
 
-    def test_a_suspended_cluster_makes_none(self) -> None:
-        assert not plan(seen(scaling(suspend=True, status=holding("RayClusterSuspended")))).actions
+    def test_a_suspended_cluster_has_them_too(self) -> None:
+        """raycluster 4.2: what comes before Pods is done whether there are to be Pods or not."""
+        rc = scaling(suspend=True, status=holding("RayClusterSuspended"))
+        found = plan(seen(rc))
+        assert creates(found) == ["service account rc", "role rc", "role binding rc"]
+        assert not plan(seen(rc, children=there(*RIGHTS))).actions
 
 
 class TestTheFirstAutoscaler:

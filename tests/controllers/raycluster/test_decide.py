@@ -522,6 +522,27 @@ class TestSuspending:
         assert deletes(plan(seen(workers(1, suspend=True, status=suspended), pod("a")))) == ["a"]
         assert deletes(plan(seen(workers(1, suspend=False, status=suspended), pod("a")))) == []
 
+    @pytest.mark.parametrize("kind", ["RayClusterSuspending", "RayClusterSuspended"])
+    def test_what_others_know_the_cluster_by_comes_back_when_it_was_deleted(self, kind: str) -> None:
+        """raycluster 4.2: only Pods depend on whether a cluster is suspended."""
+        rc = workers(
+            1,
+            suspend=True,
+            status=holding(kind),
+            head={"enableIngress": True},
+            metadata={"annotations": {"ray.io/enable-serve-service": "true"}},
+        )
+        situation = seen(rc, head_service=None)
+        found = plan(situation)
+        assert creates(found) == ["service rc-head-svc", "ingress rc-head-ingress", "service rc-serve-svc"]
+        assert not plan(after(situation, found)).actions
+
+    def test_pods_go_even_if_nothing_else_can_be_done(self) -> None:
+        redis = {"redisAddress": "redis:6379"}
+        suspending = workers(1, suspend=True, status=holding("RayClusterSuspending"), gcsFaultToleranceOptions=redis)
+        refused = {"finalizer": failure("finalizer")}
+        assert deletes(plan(seen(suspending, head(), pod("a"), failures=refused))) == ["rc-head", "a"]
+
     @pytest.mark.parametrize(("suspend", "resumes"), [(True, False), (None, False), (False, True)])
     def test_only_an_explicit_false_resumes(self, suspend: bool | None, resumes: bool) -> None:
         """raycluster EX-51."""

@@ -12,7 +12,7 @@ from kuberay.api.core import Metadata, Owner, PersistentVolumeClaim, PersistentV
 from kuberay.api.gates import FeatureGates, Gate
 from kuberay.controllers.plan import Patch, Plan
 from kuberay.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from tests.controllers.raycluster.situations import OPTIONS, OWNER, cluster, creates
+from tests.controllers.raycluster.situations import OPTIONS, OWNER, cluster, creates, holding
 from tests.controllers.raycluster.situations import plan as decided
 from tests.controllers.raycluster.situations import seen as situation
 
@@ -133,6 +133,16 @@ class TestWhoseClaimItIs:
             {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u-x", "blockOwnerDeletion": True}
         ]
         assert patch.patch["metadata"]["resourceVersion"] == "7"
+
+    @pytest.mark.parametrize("kind", ["RayClusterSuspending", "RayClusterSuspended"])
+    def test_nobodys_when_it_shall_stay_and_the_cluster_is_suspended(self, kind: str) -> None:
+        """Who puts a cluster away for good suspends it, says that its state shall stay, and deletes it."""
+        options = {"backend": "rocksdb", "storage": {"deletionPolicy": "Retain"}}
+        rc = cluster(gcsFaultToleranceOptions=options, suspend=True, status=holding(kind))
+        patch = claim_action(plan(rc, claim()))
+        assert isinstance(patch, Patch)
+        assert patch.patch["metadata"]["ownerReferences"] == []
+        assert not plan(rc, claim(owners=[])).actions
 
     def test_the_clusters_when_it_shall_go_with_it(self) -> None:
         patch = claim_action(plan(rocksdb(), claim(owners=[])))

@@ -1,7 +1,7 @@
 """What is to be done about a RayCluster. Pure: the same snapshot at the same time gives the same plan.
 
-In order: is it leaving, is it ours, is it valid, is it suspended; then the head Service, the head, and the worker
-groups, each by itself; and the status that tells of all this.
+In order: is it leaving, is it ours, is it valid; then the head Service and what else it needs beside Pods; then, unless
+it is suspended, the head, and the worker groups, each by itself; and the status that tells of all this.
 """
 
 from __future__ import annotations
@@ -199,30 +199,20 @@ class _Draft:
 
     def fill(self) -> None:
         self._force_away_lost_heads()
+        # A cluster without Pods has everything else all the same: what it stores shall stay or go as its user says now.
+        is_provided = self._take_precautions() and self._provide()
         conditions = self._cluster.status.conditions if self._options.has_conditions else []
         if is_true(conditions, SUSPENDING):
             self._remove_everything()
-            return
-        if is_true(conditions, SUSPENDED):
+        elif is_true(conditions, SUSPENDED):
             if self._cluster.spec.suspend is not False:
                 self._remove_everything()  # a Pod that was asked for before, and came late
-            return
-        if not self._take_precautions():
-            return
-        self._add_service()
-        is_provided = self._add_children()
-        # A cluster that is about to be suspended says so first, if it can; its Pods go when that is known.
-        if self._cluster.spec.suspend and not self._options.has_conditions:
-            self._remove_everything()
-        if self._cluster.spec.suspend or not is_provided:
-            return
-        if upgrade.is_outdated(self._seen, self._options):
-            self._recreate()
-            return
-        self._rename_head()
-        self._add_head()
-        if self._may_have_workers:
-            self._add_workers()
+        elif self._cluster.spec.suspend:
+            # It says so first, if it can; its Pods go when that is known.
+            if not self._options.has_conditions:
+                self._remove_everything()
+        elif is_provided:
+            self._add_pods()
 
     def _take_precautions(self) -> bool:
         """Provide for what a head stores: that it is removed in the end, and that there is a volume to store it on.
@@ -264,6 +254,14 @@ class _Draft:
         for pod in live[: self._options.batch]:
             self._deletes.append(_delete(pod, ANY_POD, SUSPEND_SCOPE, "the cluster is being suspended"))
 
+    def _provide(self) -> bool:
+        """Everything beside Pods. Returns whether Pods have what they cannot do without, or are about to."""
+        self._add_service()
+        needs = children.needs(self._seen, self._options, self._entropy, self._is_held)
+        self._service += needs.first
+        self._references += needs.second
+        return not needs.blocks_pods and not self._seen.left_behind
+
     def _add_service(self) -> None:
         scopes = {
             names.head_service(self._cluster): SERVICE_SCOPE,
@@ -287,12 +285,14 @@ class _Draft:
             )
         )
 
-    def _add_children(self) -> bool:
-        """Everything else beside Pods. Returns whether Pods have what they cannot do without, or are about to."""
-        needs = children.needs(self._seen, self._options, self._entropy, self._is_held)
-        self._service += needs.first
-        self._references += needs.second
-        return not needs.blocks_pods and not self._seen.left_behind
+    def _add_pods(self) -> None:
+        if upgrade.is_outdated(self._seen, self._options):
+            self._recreate()
+            return
+        self._rename_head()
+        self._add_head()
+        if self._may_have_workers:
+            self._add_workers()
 
     def _recreate(self) -> None:
         if not self._is_held(upgrade.SCOPE):
