@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import socket
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,16 @@ def nowhere(tmp_path: Path) -> Iterator[Path]:
         yield file
 
 
+@pytest.fixture
+def few_files() -> Iterator[tuple[int, int]]:
+    """The limits on open files of whatever is started meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = (before[1] // 2, before[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, few)
+    yield few
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 class TestStarting:
     @pytest.mark.timeout(60)
     async def test_while_the_server_is_away_it_is_alive_and_says_why_it_is_not_ready(self, nowhere: Path) -> None:
@@ -50,6 +61,16 @@ class TestStarting:
             assert await operator.get("/healthz", serving="/healthz") == (200, "ok")
             status, text = await operator.get("/readyz/caches", serving="/readyz")
             assert (status, text) == (503, "the API server has not said what it serves\n")
+
+    @pytest.mark.timeout(60)
+    async def test_it_may_have_as_many_connections_as_the_system_lets_it(
+        self, nowhere: Path, few_files: tuple[int, int]
+    ) -> None:
+        soft, hard = few_files
+        assert soft < hard
+        async with process(nowhere) as operator:
+            await operator.said("cannot learn what the API server serves")
+            assert resource.prlimit(operator.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
 
 
 class TestRestraint:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import uuid
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ async def serve(startup: Startup, access: Access) -> int:
     :raises OSError: an address cannot be listened on.
     :raises ValueError: a setting asks for what this version cannot do.
     """
+    _allow_many_connections()
     for notice in startup.notices:
         log.warning(notice)
     log.info("feature gates", gates=str(startup.settings.controllers.gates))
@@ -84,6 +86,17 @@ async def serve(startup: Startup, access: Access) -> int:
             log.error("exiting, for another operator may lead by now", reason=str(lost))
             return 1
     return 0
+
+
+def _allow_many_connections() -> None:
+    """Raise the limit on open files as far as this process may.
+
+    Each watched namespace has nine watches, each with a connection: a bit over a hundred namespaces need more than the
+    usual 1024, which is kept so low for programs that use select().
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # some systems name a limit that they do not grant
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def restrained(
