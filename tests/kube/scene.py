@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -74,6 +75,12 @@ AHEAD = Answer.json(
 def forever() -> asyncio.Event:
     """A part of a stream after which nothing comes."""
     return asyncio.Event()
+
+
+def later(go_on: asyncio.Event, answer: Answer) -> Answer:
+    """The same answer, once it may come."""
+    assert isinstance(answer.body, bytes)
+    return replace(answer, body=[go_on, answer.body])
 
 
 class Scene:

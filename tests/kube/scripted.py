@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Answer:
-    """What the server says to one request. A body of several parts is streamed; an exception in it breaks it."""
+    """What the server says to one request. A body may have parts: an exception breaks it, an event delays it."""
 
     status: int = 200
     body: bytes | Sequence[bytes | Exception | asyncio.Event] = b"{}"
@@ -49,9 +49,7 @@ class ScriptedTransport:
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         self.timeouts.append(timeout)
         answer = self._take(request)
-        await asyncio.sleep(0)
-        assert isinstance(answer.body, bytes)
-        return Response(answer.status, answer.headers, answer.body)
+        return Response(answer.status, answer.headers, await ScriptedStream(answer).read())
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[ScriptedStream]:

@@ -7,7 +7,20 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from tests.kube.scene import AHEAD, EXPIRED, Pod, Scene, bookmark, end_of_list, event, forever, listed, pod
+from tests.kube.scene import (
+    AHEAD,
+    EXPIRED,
+    Meta,
+    Pod,
+    Scene,
+    bookmark,
+    end_of_list,
+    event,
+    forever,
+    later,
+    listed,
+    pod,
+)
 from tests.kube.scripted import BROKEN, Answer, query, refused
 from tests.kube.virtual_time import clock, virtual_time
 
@@ -398,6 +411,48 @@ class TestReaching:
         async with scene.running():
             await scene.informer.reach("11")
         assert scene.store.resource_version == "30"
+
+    @virtual_time
+    async def test_a_list_that_was_under_way_does_not_undo_it(self) -> None:
+        go_on = asyncio.Event()
+        scene = Scene(
+            listed(10, pod("a", 1)),
+            Answer(body=[EXPIRED]),
+            later(go_on, listed(20, pod("a", 1))),
+            listed(35, pod("a", 1), pod("b", 33)),
+        )
+        async with scene.running():
+            await scene.informer.reach("30")
+            scene.store.wrote(Pod(Meta("c", "n", "uid-c", "40")))
+            go_on.set()
+            await asyncio.sleep(1)
+        assert scene.asked == ["list", "watch 10", "list 10", "list", "watch 35"]
+        assert scene.changes == [(None, "1"), (None, "33"), (None, "40")]
+
+    @virtual_time
+    async def test_nor_does_one_that_was_being_streamed(self) -> None:
+        go_on = asyncio.Event()
+        rest = event("ADDED", pod("b", 33)) + event("MODIFIED", pod("a", 36))
+        scene = Scene(
+            Answer(body=[event("ADDED", pod("a", 1)) + end_of_list(10), EXPIRED]),
+            Answer(body=[event("ADDED", pod("a", 1)), go_on, end_of_list(20) + rest, forever()]),
+            listed(35, pod("a", 1), pod("b", 33)),
+            streamed=True,
+        )
+        async with scene.running():
+            await scene.informer.reach("30")
+            scene.store.wrote(Pod(Meta("c", "n", "uid-c", "40")))
+            go_on.set()
+            await asyncio.sleep(1)
+        assert scene.asked == ["stream", "stream 10", "list"]
+        assert scene.changes == [(None, "1"), (None, "33"), (None, "40"), ("1", "36")]
+
+    @virtual_time
+    async def test_a_list_older_than_what_was_known_before_it_is_of_a_history_put_back(self) -> None:
+        scene = Scene(listed(1000, pod("a", 999)), Answer(body=[forever()]), listed(500, pod("b", 400)))
+        async with scene.running():
+            await scene.informer.reach("1001")
+        assert scene.names == ["b"]
 
     @virtual_time
     async def test_failures_are_waited_out(self) -> None:

@@ -214,7 +214,14 @@ class Informer(Generic[T]):
             self._client.streamed_lists = False
             self._log.info("the server does not stream lists; asking for pages from now on", why=str(why))
 
-    def _replace(self, items: Iterable[T], resource_version: str, unreadable: Iterable[Key]) -> None:
+    def _replace(self, items: Iterable[T], resource_version: str, unreadable: Iterable[Key], *, known: str) -> None:
+        """Put a list in place, unless something newer has come meanwhile.
+
+        :param known: up to where the store was when the list was asked for. Only one that is older than that tells of
+            a history that was put back.
+        """
+        if version_order(known) <= version_order(resource_version) < version_order(self.store.resource_version):
+            return
         self.store.replaced(items, resource_version, keep=unreadable)
         self._must_list = False
         self._prefers_pages = False
@@ -223,20 +230,20 @@ class Informer(Generic[T]):
         self._tell_who_waits()
 
     async def _list(self) -> None:
-        self._replace(*await self._listed(self._least))
+        known = self.store.resource_version
+        self._replace(*await self._listed(self._least), known=known)
 
     async def _list_beside(self) -> bool:
         """List while the watch goes on: what the watch then shows of an earlier time is late, and the store knows.
 
         Tells whether there was a list to be had.
         """
+        known = self.store.resource_version
         try:
-            items, resource_version, unreadable = await self._listed(None)
+            self._replace(*await self._listed(None), known=known)
         except KubeError as error:
             self._log.warning(self._explain("list", error))
             return False
-        if not self.store.has_passed(resource_version):
-            self._replace(items, resource_version, unreadable)
         return True
 
     async def _listed(self, least: str | None) -> tuple[list[T], str, list[Key]]:
@@ -278,10 +285,11 @@ class Informer(Generic[T]):
         came = 0
         seconds = int(self._timing.shortest_watch * (1 + self._rng()))
         starts_with_list = self._must_list
+        known = self.store.resource_version
         async with self._client.watch(
             self.resource,
             **self._selection,
-            resource_version=self._least if starts_with_list else self.store.resource_version,
+            resource_version=self._least if starts_with_list else known,
             timeout_seconds=seconds,
             send_initial_events=starts_with_list,
             idle_timeout=self._timing.list_silence if starts_with_list else self._timing.silence,
@@ -291,7 +299,7 @@ class Informer(Generic[T]):
             batches = watch.batches()
             if starts_with_list:
                 self._prefers_pages = True  # until it has worked: getting on is better than insisting
-                await self._take_list(batches)
+                await self._take_list(batches, known)
                 watch.idle_timeout = self._timing.silence
             self.problem = None
             async for batch in batches:
@@ -304,7 +312,7 @@ class Informer(Generic[T]):
         if not came and self._clock() - began < 1.0:
             raise TransportError("the server ended the watch at once")
 
-    async def _take_list(self, batches: AsyncIterator[list[Event[T] | Bookmark | Unreadable]]) -> None:
+    async def _take_list(self, batches: AsyncIterator[list[Event[T] | Bookmark | Unreadable]], known: str) -> None:
         """The list at the head of a watch: kept aside until its end, then put in place at once."""
         items: dict[Key, T] = {}
         unreadable: dict[Key, None] = {}
@@ -312,7 +320,7 @@ class Informer(Generic[T]):
             for number, event in enumerate(batch):
                 if isinstance(event, Bookmark):
                     if event.initial_events_end:
-                        self._replace(items.values(), event.resource_version, unreadable)
+                        self._replace(items.values(), event.resource_version, unreadable, known=known)
                         for later in batch[number + 1 :]:
                             self._apply(later)
                         return
