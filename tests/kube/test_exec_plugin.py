@@ -15,6 +15,7 @@ from kuberay.kube.errors import CredentialError, TransportError
 from kuberay.kube.exec_plugin import API_VERSIONS, ExecPlugin, PluginCredentials
 from kuberay.kube.transport import Request
 from tests.kube.certificates import Authority
+from tests.kube.raw_server import RawServer
 from tests.kube.test_http import connected, echo, server_side, serving
 
 if TYPE_CHECKING:
@@ -269,6 +270,28 @@ class TestOverHttp:
                 assert (await transport.send(Request("GET", "/"))).status == 200
                 async with transport.stream(Request("GET", "/")) as stream:
                     assert stream.status == 200
+
+    async def test_a_stream_for_which_it_cannot_be_renewed_keeps_no_connection(
+        self, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Refusing(RawServer):
+            is_left = asyncio.Event()
+
+            async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\n")
+                await reader.read()  # until the other end hangs up
+                self.is_left.set()
+
+        monkeypatch.setattr("kuberay.kube.exec_plugin._SHORTEST_INTERVAL", 0.0)
+        plugin = program.does(f"mkdir {tmp_path}/once && echo '{credential(token='t')}'")
+        server = Refusing()
+        async with server.serving() as where, connected(Access(f"http://{where}", plugin=plugin)) as transport:
+            with pytest.raises(CredentialError, match="failed with code 1"):
+                async with transport.stream(Request("GET", "/")):
+                    pass
+            async with asyncio.timeout(20):
+                await server.is_left.wait()
 
     async def test_its_certificate_is_shown(self, program: Program, tmp_path: Path) -> None:
         authority = Authority(tmp_path)

@@ -93,7 +93,12 @@ class HttpTransport:
     async def stream(self, request: Request) -> AsyncIterator[_HttpStream]:
         credential = await self._credential()
         connection, answer = await self._ask(request, credential, self._timeout, Until.HEAD)
-        if answer.status == 401 and (renewed := await self._renewed(credential)) is not None:
+        try:
+            renewed = await self._renewed(credential) if answer.status == 401 else None
+        except BaseException:
+            self._release(connection)
+            raise
+        if renewed is not None:
             self._release(connection)
             connection, answer = await self._ask(request, renewed, self._timeout, Until.HEAD)
         try:
