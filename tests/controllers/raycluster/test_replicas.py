@@ -155,6 +155,37 @@ class TestALostHost:
         assert found.look_again == 4
 
 
+class TestAHostThatIsRefused:
+    """As by a quota that leaves no room for a whole replica."""
+
+    def refused(self, rc: RayCluster, *pods: Pod, again_in: float = 0) -> Seen:
+        failure = Failure(scope="group tpu", reason="", message="", generation=1, attempts=1, retry_at=NOW + again_in)
+        return replace(situation(rc, *pods), failures={"group tpu": failure})
+
+    def test_does_not_cost_those_that_run(self) -> None:
+        """They would be made again, up to the same host, for ever."""
+        assert not plan(self.refused(tpus(1, 4), *replica("a", 0, 4)[:3], again_in=1)).actions
+
+    def test_is_made_when_there_is_room(self) -> None:
+        found = plan(self.refused(tpus(1, 4), *replica("a", 0, 4)[:3]))
+        assert (deletes(found), places(found)) == ([], [("0", "a", "3")])
+
+    def test_makes_no_difference_to_a_replica_that_loses_another(self) -> None:
+        going = [host("a", 0, 0, leaving=True), *replica("a", 0, 4)[1:3]]
+        assert deletes(plan(self.refused(tpus(1, 4), *going))) == ["a-1", "a-2"]
+
+    def test_is_waited_for_by_one_replica_and_the_others_make_room(self) -> None:
+        """Or there would be room for a whole one, and none would be whole."""
+        both = (*replica("a", 0, 4)[:2], *replica("b", 1, 4)[:3])
+        found = plan(self.refused(tpus(2, 4), *both))
+        assert deletes(found) == ["a-0", "a-1"]
+        assert places(found) == [("1", "b", "3")]
+
+    def test_is_of_the_replica_that_goes_when_fewer_are_wanted(self) -> None:
+        found = plan(self.refused(tpus(1, 4), *replica("a", 0, 4), *replica("b", 1, 4, age=7200)[:3]))
+        assert sorted(deletes(found)) == ["b-0", "b-1", "b-2"]
+
+
 class TestAReplicaWithTooManyHosts:
     """As after numOfHosts was lowered."""
 

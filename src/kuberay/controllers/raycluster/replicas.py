@@ -56,7 +56,8 @@ def scale(
     """Bring one group to its number of replicas.
 
     A replica with a Pod that is broken, named, or missing goes as a whole, and is replaced in the same breath; but one
-    of which nothing runs yet is only completed, for it was cut short while it was made.
+    of which nothing runs yet is only completed, for it was cut short while it was made. So is one that waits for hosts
+    which were refused; no other is begun before.
 
     :param may_grow: whether Pods may be made at the moment.
     """
@@ -68,8 +69,10 @@ def scale(
     creates: list[Create] = []
     kept: list[Replica] = []
     waits: list[float] = []
-    for replica in _replicas(seen.of_group(group.group_name), size):
-        why, wait = _trouble(replica, size, named, options, now)
+    found = _replicas(seen.of_group(group.group_name), size)
+    held_up = _held_up(found, size) if scope(group.group_name) in seen.failures else None
+    for replica in found:
+        why, wait = _trouble(replica, size, named, options, now, is_held_up=replica is held_up)
         if wait is not None:
             waits.append(wait)
         if why is not None:
@@ -84,7 +87,7 @@ def scale(
     counts = f"worker group {group.group_name} has {len(kept)}"
     if missing < 0 and may_choose_victims(seen, options):
         why = f"{counts} replicas and shall have {desired}"
-        victims = _least_useful(kept, min(-missing, most))
+        victims = _least_useful(kept, size, min(-missing, most))
         deletes += [delete(pod, group.group_name, why, is_fenced=True) for each in victims for pod in each.pods]
         kept = [replica for replica in kept if replica not in victims]
     if not may_grow:
@@ -94,7 +97,7 @@ def scale(
     whole = len(kept) - len(incomplete)
     for replica in incomplete[: max(desired - whole, 0)]:
         creates += makers.complete(replica, f"replica {replica.name} has {len(replica.pods)} of {size} hosts")
-    if missing > 0:
+    if missing > 0 and held_up not in kept:
         why = f"{counts} of {desired} replicas"
         creates += makers.replicas(min(missing, most), {replica.index for replica in kept}, why)
     return Scaling(tuple(deletes), tuple(creates), min(waits, default=None))
@@ -136,8 +139,14 @@ def _replicas(found: list[Pod], size: int) -> list[Replica]:
     return replicas
 
 
+def _held_up(replicas: list[Replica], size: int) -> Replica | None:
+    """The replica that waits for hosts which were refused: only one, to which the others make room."""
+    begun = [each for each in replicas if each.name and not each.is_leaving and len(each.pods) < size]
+    return min(begun, key=lambda replica: (-len(replica.pods), replica.index, replica.name), default=None)
+
+
 def _trouble(
-    replica: Replica, size: int, named: frozenset[str], options: ControllerOptions, now: float
+    replica: Replica, size: int, named: frozenset[str], options: ControllerOptions, now: float, *, is_held_up: bool
 ) -> tuple[str | None, float | None]:
     """Why a replica has to go, if it has to; or after how many seconds it will."""
     what = f"replica {replica.name}" if replica.name else "its replica"
@@ -153,7 +162,7 @@ def _trouble(
             return f"{what} goes with {pod.name}, which is named in workersToDelete", None
     if len(replica.pods) < size and replica.is_surplus:
         return f"its replica has more than the {size} hosts that it shall have", None
-    if len(replica.pods) < size and not _is_in_the_making(replica):
+    if len(replica.pods) < size and not is_held_up and not _is_in_the_making(replica):
         return f"{what} has lost {size - len(replica.pods)} of its {size} hosts", None
     return None, wait
 
@@ -167,14 +176,14 @@ def _is_in_the_making(replica: Replica) -> bool:
     )
 
 
-def _least_useful(candidates: list[Replica], count: int) -> list[Replica]:
+def _least_useful(candidates: list[Replica], size: int, count: int) -> list[Replica]:
     """Those whose loss costs the least work: hosts too many, then not running, then not ready, then the newest."""
 
     def age(replica: Replica) -> tuple[float, int, str]:
         return max(created_at(pod) or 0.0 for pod in replica.pods), replica.index, replica.name
 
     def use(replica: Replica) -> tuple[bool, bool, bool]:
-        runs = all(pod.status.phase == "Running" for pod in replica.pods)
+        runs = len(replica.pods) == size and all(pod.status.phase == "Running" for pod in replica.pods)
         return not replica.is_surplus, runs, all(pod.is_ready for pod in replica.pods)
 
     return sorted(sorted(candidates, key=age, reverse=True), key=use)[:count]
