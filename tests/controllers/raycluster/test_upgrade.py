@@ -162,6 +162,28 @@ class TestWithoutIt:
     def test_with_recreate_nothing_waits(self) -> None:
         assert self.waiting(self.situation(OLD, NEW)) is None
 
+    def test_workers_that_recreate_has_passed_over_wait(self) -> None:
+        """There was no head when the spec changed, or Recreate was asked for when the head was new already."""
+        old, new = self.situation(OLD, NEW), self.situation(NEW, NEW)
+        told = "spec.workerGroupSpecs[0].template.spec.containers[0].image: running Pods keep the old value until they"
+        for heads in ((), new.heads):
+            assert self.waiting(seen(NEW, *heads, *old.workers)) == f"{told} are deleted"
+        assert not deletes(plan(seen(NEW, *new.heads, *old.workers)))
+
+    def test_recreate_is_no_advice_where_only_workers_are_old(self) -> None:
+        before, now = cluster(groups=with_image("ray:1")), cluster(groups=with_image("ray:2"))
+        old, new = self.situation(before, now), self.situation(now, now)
+        assert (self.waiting(old) or "").endswith(", or upgradeStrategy.type is Recreate")
+        assert (self.waiting(seen(now, *new.heads, *old.workers)) or "").endswith("until they are deleted")
+
+    def test_what_changed_while_the_operator_was_replaced_waits(self) -> None:
+        """The head is renamed then, and taken to be up to date; its fields tell better."""
+        situation = self.situation(OLD, NEW)
+        (old,) = situation.heads
+        earlier = annotated({**old.metadata.annotations, VERSION: "v1.0.0"})
+        situation = seen(NEW, earlier, *situation.workers)
+        assert self.waiting(after(situation, plan(situation))) is not None
+
     def test_many_fields_are_cut_short(self) -> None:
         names = [f"c{number}" for number in range(30)]
         before = cluster(groups=[group(template={"spec": {"containers": [{"name": each} for each in names]}})])

@@ -182,7 +182,7 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
     left_over = following.left_over(seen)
     if of_pods or of_services or left_over:
         reason = "PodsOfOlderSpec" if of_pods else "ServiceOfOlderSpec" if of_services else "LeftOver"
-        conditions.set(SPEC_PENDING, True, reason, _waiting_message(of_pods, of_services, left_over))
+        conditions.set(SPEC_PENDING, True, reason, _waiting_message(seen, of_pods, of_services, left_over))
     else:
         conditions.remove(SPEC_PENDING)
 
@@ -243,7 +243,7 @@ def _tells(seen: Seen, known: Condition, found: Trouble) -> bool:
     return known.reason == found.reason and timestamp(found.made_at) < (seen.cluster.status.last_update_time or "")
 
 
-def _waiting_message(of_pods: list[str], of_services: dict[str, list[str]], left_over: list[str]) -> str:
+def _waiting_message(seen: Seen, of_pods: list[str], of_services: dict[str, list[str]], left_over: list[str]) -> str:
     sentences = [
         f"{', '.join(paths)}: Service {name} keeps the old value until it is deleted and made anew"
         for name, paths in of_services.items()
@@ -252,8 +252,8 @@ def _waiting_message(of_pods: list[str], of_services: dict[str, list[str]], left
     if of_pods:
         listed = ", ".join(of_pods[:_MOST_PATHS])
         more = f" and {len(of_pods) - _MOST_PATHS} more" if len(of_pods) > _MOST_PATHS else ""
-        pods = "running Pods keep the old value until they are deleted, or upgradeStrategy.type is Recreate"
-        sentences.insert(0, f"{listed}{more}: {pods}")
+        way_out = ", or upgradeStrategy.type is Recreate" if upgrade.would_recreate(seen) else ""
+        sentences.insert(0, f"{listed}{more}: running Pods keep the old value until they are deleted{way_out}")
     return ". ".join(sentences)
 
 

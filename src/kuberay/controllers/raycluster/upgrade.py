@@ -1,8 +1,10 @@
 """Changes of a spec that running Pods do not have: with the strategy Recreate all Pods go and are made anew, and
-without it the user is told which fields wait.
+where that does not happen the user is told which fields wait.
 
 The head Pod carries a name for the spec that it was made from. One that another operator, or another version of this
-one, has made may carry a name that we would not give: it is believed to be up to date, and renamed.
+one, has made may carry a name that we would not give: it is believed to be up to date, and renamed. Workers carry no
+such name. What they tell of their fields is good enough to be told, but another version may tell it otherwise: a new
+operator is no reason to end what runs.
 """
 
 from __future__ import annotations
@@ -28,12 +30,15 @@ _WHY = "the spec has changed, and upgradeStrategy is Recreate"
 def is_outdated(seen: Seen, options: ControllerOptions) -> bool:
     """Whether the cluster's Pods have to make way for new ones.
 
-    It stays so until the old head is gone, and no longer: workers do not tell what they were made from.
+    It stays so until the old head is gone, and no longer: only the head is asked.
     """
+    return _recreates(seen) and would_recreate(seen) and not _is_anothers(_head(seen), options)
+
+
+def would_recreate(seen: Seen) -> bool:
+    """Whether the strategy Recreate makes a difference: not where the head is new and only workers are old."""
     head = _head(seen)
-    if head is None or _is_anothers(head, options):
-        return False
-    made_from = head.metadata.annotations.get(labels.RECREATE_HASH, "")
+    made_from = head.metadata.annotations.get(labels.RECREATE_HASH, "") if head is not None else ""
     return made_from not in ("", seen.blueprint.revision)
 
 
@@ -42,8 +47,7 @@ def waiting_fields(seen: Seen) -> list[str]:
 
     Pods that do not tell what they were made from are not asked.
     """
-    strategy = seen.cluster.spec.upgrade_strategy
-    if strategy is not None and strategy.type == "Recreate":
+    if _recreates(seen) and would_recreate(seen):
         return []
     wanted = seen.blueprint.origins
     paths = [
@@ -62,7 +66,7 @@ def waiting_fields(seen: Seen) -> list[str]:
 def rename(seen: Seen, options: ControllerOptions) -> Patch | None:
     """The change that makes a head of another operator one of ours, as far as upgrades are concerned."""
     head = _head(seen)
-    if head is None or head.is_leaving or not _is_anothers(head, options):
+    if head is None or head.is_leaving or not _recreates(seen) or not _is_anothers(head, options):
         return None
     annotations = {labels.RECREATE_HASH: seen.blueprint.revision, labels.KUBERAY_VERSION: options.build.version}
     return Patch(
@@ -98,12 +102,15 @@ def _removal(pod: Pod) -> Delete:
     )
 
 
-def _head(seen: Seen) -> Pod | None:
+def _recreates(seen: Seen) -> bool:
     strategy = seen.cluster.spec.upgrade_strategy
-    if strategy is None or strategy.type != "Recreate":
-        return None
+    return strategy is not None and strategy.type == "Recreate"
+
+
+def _head(seen: Seen) -> Pod | None:
     return next(iter(seen.heads), None)
 
 
-def _is_anothers(head: Pod, options: ControllerOptions) -> bool:
-    return head.metadata.annotations.get(labels.KUBERAY_VERSION, "") not in ("", options.build.version)
+def _is_anothers(head: Pod | None, options: ControllerOptions) -> bool:
+    version = head.metadata.annotations.get(labels.KUBERAY_VERSION, "") if head is not None else ""
+    return version not in ("", options.build.version)
