@@ -146,6 +146,22 @@ class TestHowItIsCalled:
         credentials.refused(first)
         assert await credentials.current() is second
 
+    async def test_until_its_end_whoever_has_given_up_waiting(self, program: Program, tmp_path: Path) -> None:
+        """Those who lead have ten seconds for a request, and a login may take a minute."""
+        go_on = tmp_path / "go-on"
+        os.mkfifo(go_on)
+        plugin = program.does(f"echo > {tmp_path}/began; cat {go_on}; echo '{credential(token='t')}'")
+        credentials = PluginCredentials(plugin)
+        impatient = asyncio.create_task(credentials.current())
+        await written(tmp_path, "began")
+        impatient.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await impatient
+        patient = asyncio.create_task(credentials.current())
+        await asyncio.to_thread(go_on.write_text, "")
+        assert (await patient).token == "t"
+        assert program.runs == 1
+
     async def test_while_others_work(self, program: Program) -> None:
         credentials = PluginCredentials(program.does("sleep 0.3; " + f"echo '{credential(token='t')}'"))
         ticks = 0
@@ -209,18 +225,16 @@ class TestWhenItFails:
             await PluginCredentials(hanging).current()
         assert not is_running(int((tmp_path / "child").read_text()))
 
-    async def test_a_request_that_is_given_up_stops_it(self, program: Program, tmp_path: Path) -> None:
+    async def test_closing_stops_it(self, program: Program, tmp_path: Path) -> None:
         plugin = program.does(f"echo $$ > {tmp_path}/own; sleep 300")
-        asking = asyncio.create_task(PluginCredentials(plugin).current())
-        async with asyncio.timeout(20):
-            while not (tmp_path / "own").exists() or not (tmp_path / "own").read_text().strip():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
+        async with connected(Access("http://127.0.0.1:1", plugin=plugin)) as transport:
+            asking = asyncio.create_task(transport.send(Request("GET", "/")))
+            await written(tmp_path, "own")
         assert not is_running(int((tmp_path / "own").read_text()))
+        with pytest.raises(CredentialError, match="was stopped"):
+            await asking
 
-    async def test_so_does_one_that_is_given_up_while_it_starts(
+    async def test_closing_stops_it_while_it_starts(
         self, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         start = asyncio.create_subprocess_exec
@@ -234,12 +248,14 @@ class TestWhenItFails:
             return started[0]
 
         monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
-        asking = asyncio.create_task(PluginCredentials(program.does("sleep 300")).current())
+        credentials = PluginCredentials(program.does("sleep 300"))
+        asking = asyncio.create_task(credentials.current())
         await is_up.wait()
-        asking.cancel()
+        closing = asyncio.create_task(credentials.close())
         await asyncio.sleep(0)
         go_on.set()
-        with pytest.raises(asyncio.CancelledError):
+        await closing
+        with pytest.raises(CredentialError, match="was stopped"):
             await asking
         assert not is_running(started[0].pid)
 
@@ -319,6 +335,13 @@ class TestOverHttp:
         async with connected(Access("http://127.0.0.1:1", plugin=program.does("exit 1"))) as transport:
             with pytest.raises(TransportError, match="failed with code 1"):
                 await transport.send(Request("GET", "/"))
+
+
+async def written(folder: Path, name: str) -> None:
+    """Wait until a program has written a line into a file."""
+    async with asyncio.timeout(20):
+        while not (folder / name).exists() or not (folder / name).read_text().endswith("\n"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 def is_running(pid: int) -> bool:

@@ -76,8 +76,9 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 class PluginCredentials:
     """Runs a plugin when its last credential is no good any more; belongs to one event loop.
 
-    However many ask at once, one program runs and all get its answer. A failure is remembered for a few seconds, so
-    that a broken plugin is not started by every request.
+    However many ask at once, one program runs and all get its answer. It runs on when none of them waits any longer:
+    what takes longer than the patience of a request would never come to its end otherwise. A failure is remembered for
+    a few seconds, so that a broken plugin is not started by every request.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class PluginCredentials:
         self._plugin = plugin
         self._now = now
         self._clock = clock
-        self._lock = asyncio.Lock()
+        self._renewal: asyncio.Task[Credential] | None = None
         self._credential: Credential | None = None
         self._failure = ""
         self._ran_at = float("-inf")
@@ -100,21 +101,38 @@ class PluginCredentials:
 
         :raises CredentialError: the plugin failed; says how.
         """
-        async with self._lock:
+        if self._renewal is None:
             if self._credential is not None and not self._is_expired(self._credential):
                 return self._credential
             if self._failure and self._clock() - self._ran_at < _SHORTEST_INTERVAL:
                 raise CredentialError(self._failure)
-            try:
-                self._credential = await self._run()
-                self._failure = ""
-            except CredentialError as error:
-                self._credential = None
-                self._failure = str(error)
-                raise
-            finally:
-                self._ran_at = self._clock()
-            return self._credential
+            self._renewal = asyncio.create_task(self._renew())
+        renewal = self._renewal
+        try:
+            return await asyncio.shield(renewal)
+        except asyncio.CancelledError:
+            if renewal.cancelled():  # and not who waits for it
+                raise self._failed("was stopped, for it is not needed any more") from None
+            raise
+
+    async def close(self) -> None:
+        """Stop the program, if it runs."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+
+    async def _renew(self) -> Credential:
+        try:
+            self._credential = await self._run()
+            self._failure = ""
+        except CredentialError as error:
+            self._credential = None
+            self._failure = str(error)
+            raise
+        finally:
+            self._ran_at = self._clock()
+            self._renewal = None
+        return self._credential
 
     def refused(self, credential: Credential) -> None:
         """The server did not take it: ask the plugin anew, unless that was done a moment ago."""

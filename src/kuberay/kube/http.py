@@ -114,6 +114,8 @@ class HttpTransport:
         for connection in self._open:
             connection.abort()
         await asyncio.gather(*ended)
+        if self._plugin is not None:
+            await self._plugin.close()
 
     async def _exchange(self, request: Request, credential: Credential, limit: float) -> Response:
         connection, answer = await self._ask(request, credential, limit, Until.END)
