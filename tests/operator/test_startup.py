@@ -168,6 +168,55 @@ defaultPodAnnotations: {note: x}
             prepare(parse(["--config=c.yaml"]), {}, lambda _: text)
 
 
+class TestPartsOfPods:
+    """What no Pod can have is told once, when the operator starts, and by field."""
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            (
+                "headSidecarContainers: [{name: Bad Name, image: x}]",
+                r"headSidecarContainers\[0\].name: 'Bad Name' is",
+            ),
+            ("headSidecarContainers: [{name: a}]", r"headSidecarContainers\[0\].image: is required"),
+            (
+                "workerSidecarContainers: [{name: a, image: x}, {name: a, image: y}]",
+                r"workerSidecarContainers\[1\].name: 'a' is the name of another container, too",
+            ),
+            (
+                "headSidecarContainers: [{name: a, image: x, imagePullPolicy: Sometimes}]",
+                r"headSidecarContainers\[0\].imagePullPolicy: 'Sometimes' is none of Always, IfNotPresent, Never",
+            ),
+            (
+                "headSidecarContainers: [{name: a, image: x, ports: [{containerPort: 99999}]}]",
+                r"headSidecarContainers\[0\].ports\[0\].containerPort: must be between 1 and 65535, not 99999",
+            ),
+            (
+                "headSidecarContainers: [{name: a, image: x, env: [{name: A=B}]}]",
+                r"headSidecarContainers\[0\].env\[0\].name: 'A=B' is no name of a variable",
+            ),
+            ("defaultContainerEnvs: [{name: ''}]", r"defaultContainerEnvs\[0\].name: '' is no name of a variable"),
+            (
+                "defaultContainerEnvs: [{name: A, value: x, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+                r"defaultContainerEnvs\[0\].valueFrom: cannot stand beside a value",
+            ),
+        ],
+    )
+    def test_it_is_refused(self, text: str, why: str) -> None:
+        with pytest.raises(StartupError, match=f"^c.yaml: {why}"):
+            startup("--config=c.yaml", file=text)
+
+    def test_what_a_pod_can_have_is_taken(self) -> None:
+        file = """
+headSidecarContainers:
+- {name: a, image: x, imagePullPolicy: Always, ports: [{containerPort: 1}, {containerPort: 65535}]}
+- {name: b, image: x, env: [{name: a.b-c, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}
+workerSidecarContainers: [{name: a, image: x, env: null, ports: null}]
+defaultContainerEnvs: [{name: A, value: "", valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+"""
+        assert len(startup("--config=c.yaml", file=file).settings.controllers.build.head_sidecars) == 2
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("arguments", "why"),

@@ -7,12 +7,16 @@ takes: told once, when the operator starts, rather than by every Pod that is ref
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kuberay.api import documents, kubernetes, structural
+from kuberay.api import documents, kubernetes, names, structural
+from kuberay.api.problems import Problem, shown
 from kuberay.api.validate.pods import annotation_problems, label_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 API_VERSION = "config.ray.io/v1alpha1"
 KIND = "Configuration"
@@ -57,6 +61,8 @@ _PARTS_OF_PODS = {
 }
 """The fields that are lists of parts of a Pod, and of which type."""
 
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+
 KNOWN_FIELDS = frozenset(Configuration.__struct_encode_fields__) | {"apiVersion", "kind", "metadata"}
 
 
@@ -86,8 +92,7 @@ def read(text: str) -> tuple[Configuration, list[str]]:
         *annotation_problems(made.default_pod_annotations, "defaultPodAnnotations"),
     ]
     for name in sorted(_PARTS_OF_PODS.keys() & known.keys()):
-        schema = {"type": "array", "items": kubernetes.embedded(_PARTS_OF_PODS[name])}
-        for problem in structural.problems(structural.defaulted(known[name], schema), schema, path=name):
+        for problem in _part_problems(known[name], name):
             if isinstance(problem, structural.UnknownField):
                 unknown.append(problem.path)  # a cluster may be newer than the types we know
             else:
@@ -95,3 +100,49 @@ def read(text: str) -> tuple[Configuration, list[str]]:
     if problems:
         raise ConfigurationError("; ".join(sorted(map(str, problems))))
     return made, unknown
+
+
+def _part_problems(parts: list[Any], name: str) -> Iterator[Problem]:
+    """What is wrong with a list of parts of Pods; only of those that have the right types can more be said."""
+    type = _PARTS_OF_PODS[name]
+    schema = {"type": "array", "items": kubernetes.embedded(type)}
+    parts = structural.defaulted(parts, schema)
+    found = structural.problems(parts, schema, path=name)
+    yield from found
+    if all(isinstance(each, structural.UnknownField) for each in found):
+        yield from (_container_problems if type == "Container" else _variable_problems)(parts, name)
+
+
+def _container_problems(containers: list[dict[str, Any]], path: str) -> Iterator[Problem]:
+    """What an API server refuses of sidecars.
+
+    How the container is called that Ray runs in is up to each cluster, so that is no matter of this file.
+    """
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        where = f"{path}[{index}]"
+        name, policy = container["name"], container.get("imagePullPolicy")
+        if wrong := names.dns_1123_label(name):
+            yield Problem(f"{where}.name", wrong)
+        elif name in taken:
+            yield Problem(f"{where}.name", f"{shown(name)} is the name of another container, too")
+        taken.add(name)
+        if not container.get("image"):
+            yield Problem(f"{where}.image", "is required")
+        if policy and policy not in _PULL_POLICIES:
+            yield Problem(f"{where}.imagePullPolicy", f"{shown(policy)} is none of {', '.join(_PULL_POLICIES)}")
+        for number, port in enumerate(container.get("ports") or ()):
+            if not 1 <= port["containerPort"] <= 65535:
+                wrong = f"must be between 1 and 65535, not {port['containerPort']}"
+                yield Problem(f"{where}.ports[{number}].containerPort", wrong)
+        yield from _variable_problems(container.get("env") or [], f"{where}.env")
+
+
+def _variable_problems(variables: list[dict[str, Any]], path: str) -> Iterator[Problem]:
+    """What an API server refuses of environment variables."""
+    for index, variable in enumerate(variables):
+        where, name = f"{path}[{index}]", variable["name"]
+        if not name or "=" in name:
+            yield Problem(f"{where}.name", f"{shown(name)} is no name of a variable: none is empty or has a '='")
+        if variable.get("value") and variable.get("valueFrom"):
+            yield Problem(f"{where}.valueFrom", "cannot stand beside a value")
