@@ -11,7 +11,7 @@ from kuberay.kube.controller import itself
 from kuberay.kube.errors import TransportError
 from kuberay.kube.informer import Informer, Timing
 from kuberay.kube.recorder import Recorder
-from kuberay.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from kuberay.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES
 from kuberay.kube.store import Store
 from tests.controllers.embedded import embedded
 
@@ -52,7 +52,7 @@ class Journal:
 
 
 class Caretaker(RayController):
-    """Looks at ConfigMaps; knows of Secrets, if it can."""
+    """Looks at ConfigMaps; knows of Services and Secrets, if it can."""
 
     def __init__(self, client: Client, journal: Journal, namespace: str | None = None) -> None:
         self._journal = journal
@@ -63,7 +63,10 @@ class Caretaker(RayController):
         super().__init__(
             Recorder(client, "test"),
             [Informer(client, CONFIG_MAPS, self._maps, namespace=namespace, timing=SOON)],
-            extras=[Informer(client, SECRETS, self.secrets, namespace=namespace, timing=SOON)],
+            extras=[
+                Informer(client, SERVICES, Store(), namespace=namespace, timing=SOON),
+                Informer(client, SECRETS, self.secrets, namespace=namespace, timing=SOON),
+            ],
             namespace=namespace,
         )
 
@@ -144,6 +147,16 @@ class TestWhatCanBeDoneWithout:
             assert crew.is_synced
             assert crew.problems == []
             faulty.paths = ()
+            await journal.holds(2)
+        assert caretaker.knew_secrets == [False, True]
+
+    async def test_it_does_not_wait_for_another_that_stays_away(self) -> None:
+        faulty = Faulty("/secrets", "/services")
+        client, journal = await world("default/x", faulty=faulty), Journal()
+        caretaker = Caretaker(client, journal)
+        async with at_work(Crew("test", [caretaker], workers=1)):
+            await journal.holds(1)
+            faulty.paths = ("/services",)
             await journal.holds(2)
         assert caretaker.knew_secrets == [False, True]
 

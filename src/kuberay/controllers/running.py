@@ -91,8 +91,7 @@ class RayController(ABC):
             late = [informer for informer in self._extras if not informer.store.is_synced]
             self.watch(loop)
             for informer in late:
-                await informer.synced()
-                loop.look_again()
+                group.create_task(_look_again_with(informer, loop))
 
     async def _catch_up(self, turn: Turn | None) -> None:
         for informer in self._needed:
@@ -109,6 +108,12 @@ class RayController(ABC):
             if event.is_about_namespace:
                 regarding = Regarding("v1", "Namespace", "", cluster.namespace, "")
             self._recorder.event(regarding, event.type, event.reason, event.action, event.note)
+
+
+async def _look_again_with(late: Informer[Any], loop: Controller[Key]) -> None:
+    """Have everything looked at once more when something is known that was done without."""
+    await late.synced()
+    loop.look_again()
 
 
 class Crew:
