@@ -46,7 +46,8 @@ class TestSwitches:
 
 class TestResync:
     @pytest.mark.parametrize(
-        ("text", "seconds"), [(None, 300.0), ("60", 60.0), ("abc", 300.0), ("", 300.0), ("0", None), ("-5", None)]
+        ("text", "seconds"),
+        [(None, 300.0), ("60", 60.0), ("abc", 300.0), ("", 300.0), ("0", None), ("-5", None), ("9" * 400, 300.0)],
     )
     def test_it_follows_the_variable(self, text: str | None, seconds: float | None) -> None:
         """raycluster EX-05."""

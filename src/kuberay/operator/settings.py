@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_REQUEUE_SECONDS = 300
+_LONGEST = 2**63 // 10**9
+"""Seconds that a duration of Go can hold: about 292 years."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +91,11 @@ def _is_not_false(environment: Mapping[str, str], name: str) -> bool:
 
 
 def _resync(text: str | None) -> float | None:
-    """Anything but an integer means the default, and nothing above zero means never."""
+    """Anything but an integer that Go can wait for means the default, and nothing above zero means never."""
     try:
         seconds = int(text) if text is not None else DEFAULT_REQUEUE_SECONDS
     except ValueError:
+        seconds = DEFAULT_REQUEUE_SECONDS
+    if seconds > _LONGEST:
         seconds = DEFAULT_REQUEUE_SECONDS
     return float(seconds) if seconds > 0 else None
