@@ -62,6 +62,13 @@ class TestOperator:
         assert "No such file or directory" in answer.output
         assert "c.yaml" in answer.output
 
+    def test_a_configuration_file_that_is_no_text_is_named(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_bytes(b"\xff\xfe")
+        answer = kuberay("operator", f"--config={file}")
+        assert answer.exit_code == 1
+        assert f"Error: {file}: 'utf-8' codec can't decode byte 0xff" in answer.output
+
     def test_a_cluster_that_is_not_configured_is_an_error(self, tmp_path: Path) -> None:
         answer = kuberay("operator", "--kubeconfig", str(tmp_path / "none"))
         assert answer.exit_code == 1

@@ -168,7 +168,7 @@ def _told(flags: Flags, read_file: Callable[[str], str]) -> tuple[Configuration,
         notices.append(f"ignored because of --config, where the same can be said: {listed}")
     try:
         told, unknown = configuration.read(read_file(flags.config))
-    except configuration.ConfigurationError as error:
+    except (configuration.ConfigurationError, UnicodeDecodeError) as error:
         raise StartupError(f"{flags.config}: {error}") from error
     if unknown:
         notices.append(f"{flags.config} has fields that mean nothing here: {', '.join(unknown)}")
