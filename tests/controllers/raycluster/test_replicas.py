@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -255,6 +256,14 @@ class TestShrinking:
         found = plan(situation_with_rights(rc, host("tpu-a", 0, 0, phase="Pending", ready=False)))
         assert places(found) == []
         assert deletes(found) == []
+
+    def test_many_go_in_little_more_time_than_it_takes_to_look_at_them(self) -> None:
+        options = ControllerOptions(resync=None, batch=20_000)
+        many = situation(tpus(0), *(each for index in range(6000) for each in replica(f"r{index}", index)))
+        began = time.process_time()
+        found = plan(many, options)
+        assert time.process_time() - began < 1
+        assert len(deletes(found)) == 12_000
 
 
 class TestPodsWithoutAReplicasName:

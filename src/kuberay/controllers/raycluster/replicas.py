@@ -89,7 +89,8 @@ def scale(
         why = f"{counts} replicas and shall have {desired}"
         victims = _least_useful(kept, size, min(-missing, most))
         deletes += [delete(pod, group.group_name, why, is_fenced=True) for each in victims for pod in each.pods]
-        kept = [replica for replica in kept if replica not in victims]
+        going = {id(replica) for replica in victims}
+        kept = [replica for replica in kept if id(replica) not in going]
     if not may_grow:
         return Scaling(tuple(deletes), (), min(waits, default=None))
     makers = _Maker(seen, group, options)
