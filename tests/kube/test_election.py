@@ -26,6 +26,8 @@ from tests.kube.virtual_time import clock, virtual_time
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from kuberay.kube.transport import Response
+
 
 class Leases:
     """A server that has one Lease, keeps its word about resourceVersions, and allows what operators usually may do."""
@@ -311,6 +313,34 @@ class TestKeeping:
         assert not a.holds
         await a.release()
         assert leases.holder == "a"  # not ours to give away any more
+
+    @virtual_time
+    async def test_it_is_released_although_its_renewal_was_cut_short(self) -> None:
+        leases = Leases()
+        a = elector(leases)
+        await a.acquire()
+        send = a._client.transport.send
+
+        async def slow(request: Request, *, timeout: float | None = None) -> Response:
+            answer = await send(request, timeout=timeout)
+            await asyncio.sleep(0.5)  # it is done, and its answer on the way
+            return answer
+
+        a._client.transport.send = slow  # type: ignore[method-assign]
+        keeping = asyncio.create_task(a.keep())
+        await asyncio.sleep(2.1)
+        keeping.cancel()
+        await a.release()
+        assert leases.holder == ""
+
+    @virtual_time
+    async def test_what_another_took_meanwhile_is_not_released(self) -> None:
+        leases = Leases()
+        a = elector(leases)
+        await a.acquire()
+        leases.store({**(leases.lease or {}), "spec": {"holderIdentity": "b"}})
+        await a.release()
+        assert leases.holder == "b"
 
     @virtual_time
     async def test_a_release_that_fails_is_no_matter(self) -> None:

@@ -152,7 +152,13 @@ class Elector:
         spec = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": self._time()}
         try:
             async with asyncio.timeout(self.timing.retry):
-                await self._write(spec)
+                try:
+                    await self._write(spec)
+                except Conflict:
+                    await self._look()  # a renewal that was cut short may have been taken after all
+                    if self.holder != self.identity:
+                        raise
+                    await self._write(spec)
         except (KubeError, TimeoutError) as error:
             self._log.info("the lease was not released; it will run out", error=self._explain(error))
         else:
