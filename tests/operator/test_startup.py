@@ -241,6 +241,10 @@ class TestRefusals:
                 ["--reconcile-concurrency=-1"],
                 r"--reconcile-concurrency \(reconcileConcurrency\) must be at least 1, not -1",
             ),
+            (
+                ["--reconcile-concurrency=100000000000000000000"],
+                r"--reconcile-concurrency \(reconcileConcurrency\) must be at most 10000, not 1000",
+            ),
             (["--writes-in-flight=-1"], r"--writes-in-flight \(writesInFlight\) must be at least 1, not -1"),
             (["--qps=5", "--burst=-1"], r"--burst \(burst\) must be at least 1, not -1"),
             (

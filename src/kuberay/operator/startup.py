@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kuberay.operator.settings import Settings
 
 CONCURRENCY = 8
+MOST_CONCURRENCY = 10_000
+"""Each is a task that is made at start; nobody works on so many Ray clusters at once, so more is a slip of the finger."""
 BURST = 200
 SCHEDULERS = ("volcano", "yunikorn", "kai-scheduler", "scheduler-plugins")
 
@@ -83,16 +85,7 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     gates, notices = _gates(flags.feature_gates)
     told, more = _told(flags, read_file)
     _refuse_schedulers(told)
-    if told.reconcile_concurrency < 0:
-        raise StartupError(
-            f"--reconcile-concurrency (reconcileConcurrency) must be at least 1, not {told.reconcile_concurrency}"
-        )
-    if told.writes_in_flight < 0:
-        raise StartupError(f"--writes-in-flight (writesInFlight) must be at least 1, not {told.writes_in_flight}")
-    if not math.isfinite(told.qps):
-        raise StartupError(f"--qps (qps) must be a number of requests per second, or 0 for no limit, not {told.qps}")
-    if told.qps > 0 and told.burst < 0:
-        raise StartupError(f"--burst (burst) must be at least 1, not {told.burst}")
+    _refuse_numbers(told)
     everywhere = "" if environment.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1"
     made = settings.from_environment(
         environment,
@@ -202,6 +195,23 @@ def _refuse_schedulers(told: Configuration) -> None:
         raise StartupError(f"batch scheduler {name!r} is unknown; known are {', '.join(SCHEDULERS)}")
     if name or told.enable_batch_scheduler:
         raise StartupError(f"batch scheduler {name or 'volcano'} is not supported yet")
+
+
+def _refuse_numbers(told: Configuration) -> None:
+    for name, count in (
+        ("--reconcile-concurrency (reconcileConcurrency)", told.reconcile_concurrency),
+        ("--writes-in-flight (writesInFlight)", told.writes_in_flight),
+        ("--burst (burst)", told.burst if told.qps > 0 else 0),
+    ):
+        if count < 0:
+            raise StartupError(f"{name} must be at least 1, not {count}")
+    if told.reconcile_concurrency > MOST_CONCURRENCY:
+        raise StartupError(
+            f"--reconcile-concurrency (reconcileConcurrency) must be at most {MOST_CONCURRENCY}, "
+            f"not {told.reconcile_concurrency}"
+        )
+    if not math.isfinite(told.qps):
+        raise StartupError(f"--qps (qps) must be a number of requests per second, or 0 for no limit, not {told.qps}")
 
 
 def namespaces(text: str) -> tuple[str, ...]:
