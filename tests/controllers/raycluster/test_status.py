@@ -142,6 +142,15 @@ class TestState:
         assert found.state is None
         assert found.state_transition_times == {}
 
+    def test_a_pod_too_many_does_not_make_up_for_one_that_is_missing(self) -> None:
+        """The autoscaler may leave more Pods in one group than it wants, while another is refused its own."""
+        rc = cluster(groups=[group("a", replicas=1), group("b", replicas=1)], enableInTreeAutoscaling=True)
+        for pods in ((pod("a-1", group="a"), pod("a-2", group="a")), (head("rc-head-2"), pod("a-1", group="a"))):
+            found = of(seen(rc, head(), *pods))
+            assert found.state is None
+            assert condition(found, "RayClusterProvisioned")[0] == "False"
+        assert of(seen(rc, head(), pod("a-1", group="a"), pod("b-1", group="b"))).state == "ready"
+
     def test_a_leaving_pod_does_not_keep_the_others_from_being_ready(self) -> None:
         assert of(seen(workers(1), head(), pod("a"), pod("b", leaving=True))).state == "ready"
 

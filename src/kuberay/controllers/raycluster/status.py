@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -89,8 +90,7 @@ def status(seen: Seen, blocked: Blocked | None, now: float, *, has_conditions: b
     heads = [pod for pod in seen.heads if not pod.is_leaving]
     desired = scaling.total(map(scaling.desired_pods, groups))
     total = seen.blueprint.resources
-    live = len(heads) + steady + len(others)
-    is_settled = live == desired + 1 and all(map(is_running_and_ready, (*heads, *others)))
+    is_settled = len(heads) == 1 and _is_complete(seen) and all(map(is_running_and_ready, (*heads, *others)))
 
     conditions = Conditions(old.conditions, timestamp(now))
     if has_conditions:
@@ -157,6 +157,16 @@ def at_a_loss(cluster: RayCluster, error: Exception, now: float) -> PatchStatus 
     conditions = Conditions(cluster.status.conditions, timestamp(now))
     conditions.set(BLOCKED, True, "InternalError", message)
     return status_patch(cluster, msgspec.structs.replace(cluster.status, conditions=conditions.list()), now)
+
+
+def _is_complete(seen: Seen) -> bool:
+    """Whether each group has the Pods that it shall have: one too many here does not make up for one missing there."""
+    surplus: Counter[str] = Counter()
+    for name, workers in seen.flock.groups.items():
+        surplus[name] = len(workers.steady) + sum(not pod.is_leaving for pod in workers.others)
+    for group in seen.cluster.spec.worker_group_specs:
+        surplus[group.group_name] -= scaling.desired_pods(group)
+    return not any(surplus.values())
 
 
 def _has_settled(new: RayClusterStatus) -> bool:
