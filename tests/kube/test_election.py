@@ -292,7 +292,7 @@ class TestKeeping:
         transport.send = hang  # type: ignore[method-assign,assignment]
         with pytest.raises(LeaseLost):
             await a.keep()
-        assert clock() <= 12
+        assert clock() == 10, "others may have it at 15, and by then this process must have stopped"
 
     @virtual_time
     async def test_what_another_took_is_lost(self) -> None:

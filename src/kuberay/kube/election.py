@@ -103,7 +103,12 @@ class Elector:
     @property
     def holds(self) -> bool:
         """Whether this process may act as the leader at this very moment."""
-        return self._clock() < self._renewed_at + self.timing.renew_deadline
+        return self._left > 0
+
+    @property
+    def _left(self) -> float:
+        """Seconds until it is lost, if it is not renewed."""
+        return self._renewed_at + self.timing.renew_deadline - self._clock()
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours. Failures are waited out."""
@@ -130,13 +135,12 @@ class Elector:
         :raises LeaseLost: always, in the end.
         """
         while True:
-            await self._sleep(self.timing.retry)
-            left = self._renewed_at + self.timing.renew_deadline - self._clock()
-            if left <= 0:
+            await self._sleep(min(self.timing.retry, max(self._left, 0.0)))
+            if not self.holds:
                 self._renewed_at = float("-inf")
                 raise LeaseLost(f"the lease was not renewed for {self.timing.renew_deadline:g} s")
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(self._left):
                     if not await self._attempt():
                         self._renewed_at = float("-inf")
                         raise LeaseLost(f"the lease was taken by {self.holder!r}")
