@@ -108,6 +108,22 @@ class TestFlags:
         with pytest.raises(StartupError, match=re.escape(why)):
             objects(replace(EVERYWHERE, arguments=(flag,)))
 
+    @pytest.mark.parametrize(
+        ("installation", "why"),
+        [
+            (replace(EVERYWHERE, namespace="My_Ops"), "--namespace: 'My_Ops' is not a DNS-1123 label"),
+            (replace(EVERYWHERE, namespace=""), "--namespace: '' is not a DNS-1123 label"),
+            (
+                replace(EVERYWHERE, watch_namespaces=("a", "B")),
+                "--watch-namespace (watchNamespace): 'B' is not",
+            ),
+            (replace(EVERYWHERE, image=""), "--image is empty"),
+        ],
+    )
+    def test_what_no_object_can_hold_is_refused_by_name(self, installation: Installation, why: str) -> None:
+        with pytest.raises(StartupError, match=re.escape(why)):
+            objects(installation)
+
     def test_several_without_an_election_are_refused(self) -> None:
         alone = replace(EVERYWHERE, arguments=("--enable-leader-election=false",))
         assert objects(alone)

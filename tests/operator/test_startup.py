@@ -252,6 +252,11 @@ class TestRefusals:
                 r"--metrics-addr \(metricsAddr\): '8080' is no address to listen on",
             ),
             (["--health-probe-bind-address=:x"], r"--health-probe-bind-address \(probeAddr\): ':x' is no address"),
+            (["--watch-namespace=a,B_c"], r"--watch-namespace \(watchNamespace\): 'B_c' is not a DNS-1123 label"),
+            (
+                ["--leader-election-namespace=a b"],
+                r"--leader-election-namespace \(leaderElectionNamespace\): 'a b' is not a DNS-1123 label",
+            ),
             (["--qps=nan"], r"--qps \(qps\) must be a number of requests per second, or 0 for no limit, not nan"),
             (["--qps=inf"], r"--qps \(qps\) must be a number of requests per second, or 0 for no limit, not inf"),
         ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kuberay.api import names
 from kuberay.operator import rights
 from kuberay.operator.flags import parse
 from kuberay.operator.startup import StartupError, prepare
@@ -79,6 +80,10 @@ def objects(installation: Installation) -> list[Json]:
 
 def _startup(installation: Installation) -> Startup:
     """How the operator will start."""
+    if not installation.image.strip():
+        raise StartupError("--image is empty; the image of the operator is wanted")
+    if wrong := names.dns_1123_label(installation.namespace):
+        raise StartupError(f"--namespace: {wrong}")
     for flag in sorted(parse(installation.arguments).given & _UNFIT.keys()):
         raise StartupError(f"--{flag} cannot be given here: {_UNFIT[flag]}")
     startup = prepare(parse(_arguments(installation)), {}, _read_in_pod)

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kuberay.api import names
 from kuberay.api.gates import FeatureGates, Gate
 from kuberay.operator import configuration, settings
 from kuberay.operator.logs import LogFormat
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 CONCURRENCY = 8
 MOST_CONCURRENCY = 10_000
-"""Each is a task that is made at start; nobody works on so many Ray clusters at once, so more is a slip of the finger."""
+"""Each is a task that is made at start. Nobody works on so many Ray clusters at once: more is a slip of the finger."""
 BURST = 200
 SCHEDULERS = ("volcano", "yunikorn", "kai-scheduler", "scheduler-plugins")
 
@@ -86,6 +87,7 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     told, more = _told(flags, read_file)
     _refuse_schedulers(told)
     _refuse_numbers(told)
+    _refuse_namespaces(told)
     everywhere = "" if environment.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1"
     made = settings.from_environment(
         environment,
@@ -212,6 +214,17 @@ def _refuse_numbers(told: Configuration) -> None:
         )
     if not math.isfinite(told.qps):
         raise StartupError(f"--qps (qps) must be a number of requests per second, or 0 for no limit, not {told.qps}")
+
+
+def _refuse_namespaces(told: Configuration) -> None:
+    lease = told.leader_election_namespace
+    for name, given in (
+        ("--watch-namespace (watchNamespace)", namespaces(told.watch_namespace)),
+        ("--leader-election-namespace (leaderElectionNamespace)", (lease,) if lease else ()),
+    ):
+        for each in given:
+            if wrong := names.dns_1123_label(each):
+                raise StartupError(f"{name}: {wrong}")
 
 
 def namespaces(text: str) -> tuple[str, ...]:
