@@ -42,6 +42,7 @@ from kuberay.controllers.raycluster.status import at_a_loss
 from kuberay.controllers.raycluster.used_names import UsedNames
 from kuberay.controllers.running import CATCHING_UP, RayController
 from kuberay.kube.controller import Result, itself, owner
+from kuberay.kube.decoding import EventType
 from kuberay.kube.identity import Key, identity, version_order
 from kuberay.kube.informer import Informer
 from kuberay.kube.lanes import Lanes
@@ -151,8 +152,12 @@ class RayClusterController(RayController):
         self._now = now
         self._random = random
         self._memory: dict[Key, _Memory] = {}
+        self._has_turn = False
+        self._untold: dict[Key, Unreadable] = {}
+        """Clusters that could not be read before its turn had come."""
         self.history = History()
         self.clusters: Store[RayCluster] = Store()
+        self.clusters.on_change(self._note_readable)
         self.pods: Store[Pod] = Store()
         self._census = Census(self.pods)
         self.pods.on_change(self._note_used_name)
@@ -220,6 +225,10 @@ class RayClusterController(RayController):
         loop.watches(self.claims, owner_key)
         for store in self.children.values():
             loop.watches(store, owner_key)
+        self._has_turn = True
+        for found in self._untold.values():
+            self._tell_unreadable(found)
+        self._untold.clear()
 
     async def reconcile(self, key: Key) -> Result | None:
         """One pass: look, decide, act."""
@@ -384,10 +393,24 @@ class RayClusterController(RayController):
         return False
 
     def _tell_unreadable(self, found: Unreadable) -> None:
-        """A cluster that cannot even be read gets no status; its events can say so, whatever is in it."""
+        """A cluster that cannot even be read gets no status; its events can say so, whatever is in it.
+
+        A standby may not write them, and has it in mind until its turn has come.
+        """
+        key = Key(found.namespace, found.name)
+        if found.type is EventType.DELETED:
+            self._untold.pop(key, None)
+            return
+        if not self._has_turn:
+            self._untold[key] = found
+            return
         regarding = Regarding(RAY_CLUSTERS.api_version, RAY_CLUSTERS.kind, found.namespace, found.name, "")
-        note = f"RayCluster {found.namespace}/{found.name} cannot be read, and is left as it is: {found.why}"
+        note = f"RayCluster {key} cannot be read, and is left as it is: {found.why}"
         self._recorder.event(regarding, "Warning", "InvalidRayClusterSpec", "Validate", note)
+
+    def _note_readable(self, old: RayCluster | None, new: RayCluster | None) -> None:
+        """Forget what was to be told of a cluster that can be read again, or is gone."""
+        self._untold.pop(identity(new or old).key, None)
 
 
 def _by_label(pod: Pod) -> tuple[Key, ...]:
