@@ -200,6 +200,13 @@ class TestTrouble:
         assert scene.recorder.dropped == 2
 
     @virtual_time
+    async def test_a_server_that_is_busy_or_has_not_heard_of_new_credentials_is_asked_again(self) -> None:
+        scene = Scene(refused(429, "TooManyRequests"), refused(401, "Unauthorized"))
+        scene.note()
+        await scene.deliver()
+        assert (len(scene.sent), scene.recorder.dropped) == (3, 0)
+
+    @virtual_time
     async def test_a_refusal_is_not_tried_again(self) -> None:
         scene = Scene(refused(403, "Forbidden", "the namespace is being terminated"))
         scene.note()
