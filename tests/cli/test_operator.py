@@ -99,7 +99,7 @@ class TestInstall:
             ("--qbs=50", "flag --qbs is unknown"),
             ("--help", "`kuberay operator --help`"),
             ("--feature-gates=RayTurbo=true", "'RayTurbo' is unknown"),
-            ("--batch-scheduler=volcano", "batch scheduler volcano is not supported yet"),
+            ("--batch-scheduler=volcano", "--batch-scheduler (batchScheduler): volcano is not supported yet"),
         ],
     )
     def test_flags_that_the_operator_would_refuse_are_refused_now(self, flag: str, why: str) -> None:

@@ -95,7 +95,7 @@ class TestFlags:
         ("flag", "why"),
         [
             ("--feature-gates=Nope=true", "--feature-gates: feature gate 'Nope' is unknown"),
-            ("--batch-scheduler=volcano", "batch scheduler volcano is not supported yet"),
+            ("--batch-scheduler=volcano", "--batch-scheduler (batchScheduler): volcano is not supported yet"),
             ("--config=/c.yaml", "--config=/c.yaml: the Pod has no such file"),
             ("--kubeconfig=/k", "--kubeconfig cannot be given here: in a Pod the operator uses its own account"),
             ("--log-file-path=/l", "--log-file-path cannot be given here: the Pod has no place for files"),

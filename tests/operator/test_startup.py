@@ -227,11 +227,17 @@ class TestRefusals:
             ),
             (
                 ["--batch-scheduler=default"],
-                "'default' is unknown; known are volcano, yunikorn, kai-scheduler, scheduler-pl",
+                r"--batch-scheduler \(batchScheduler\): 'default' is unknown; known are volcano, yunikorn, ",
             ),
-            (["--batch-scheduler=volcano"], "batch scheduler volcano is not supported yet"),
-            (["--enable-batch-scheduler"], "batch scheduler volcano is not supported yet"),
-            (["--enable-batch-scheduler", "--batch-scheduler=yunikorn"], "both the old and the new way"),
+            (["--batch-scheduler=volcano"], r"--batch-scheduler \(batchScheduler\): volcano is not supported yet"),
+            (
+                ["--enable-batch-scheduler"],
+                r"--enable-batch-scheduler \(enableBatchScheduler\): volcano is not supported",
+            ),
+            (
+                ["--enable-batch-scheduler", "--batch-scheduler=yunikorn"],
+                r"--batch-scheduler \(batchScheduler\) and --enable-batch-scheduler \(enableBatchScheduler\) choose",
+            ),
             (["--feature-gates=KubernetesWAS=true"], "--feature-gates: KubernetesWAS is not supported yet"),
             (["--feature-gates=AllAlpha=true,KubernetesWAS=true"], "KubernetesWAS is not supported yet"),
             (["--log-stdout-encoder=xml"], "log stdout encoder 'xml' is unknown; known are json and console"),

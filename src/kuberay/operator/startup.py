@@ -190,13 +190,14 @@ def _from_flags(flags: Flags) -> Configuration:
 
 
 def _refuse_schedulers(told: Configuration) -> None:
+    new, old = "--batch-scheduler (batchScheduler)", "--enable-batch-scheduler (enableBatchScheduler)"
     name = told.batch_scheduler
     if name and told.enable_batch_scheduler:
-        raise StartupError("both the old and the new way to choose a batch scheduler are used; keep batchScheduler")
+        raise StartupError(f"{new} and {old} choose a batch scheduler in a new and in an old way; keep the new one")
     if name and name not in SCHEDULERS:
-        raise StartupError(f"batch scheduler {name!r} is unknown; known are {', '.join(SCHEDULERS)}")
+        raise StartupError(f"{new}: {name!r} is unknown; known are {', '.join(SCHEDULERS)}")
     if name or told.enable_batch_scheduler:
-        raise StartupError(f"batch scheduler {name or 'volcano'} is not supported yet")
+        raise StartupError(f"{new if name else old}: {name or 'volcano'} is not supported yet")
 
 
 def _refuse_numbers(told: Configuration) -> None:
