@@ -77,3 +77,11 @@ class TestHelp:
         text = usage()
         assert "  --burst N\n      Requests that may be sent at once when --qps limits them. (default 200)" in text
         assert "(default :8082 in a Pod, else 127.0.0.1:8082)" in text
+
+    @pytest.mark.parametrize(
+        "name",
+        ["forced-cluster-upgrade", "use-kubernetes-proxy", "zap-encoder", "zap-stacktrace-level", "zap-time-encoding"],
+    )
+    def test_a_flag_that_has_no_effect_says_so(self, name: str) -> None:
+        _, paragraph = usage().split(f"  --{name}")
+        assert "no effect" in "".join(paragraph.splitlines()[:2])

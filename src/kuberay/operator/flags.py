@@ -70,7 +70,7 @@ class Flags:
     )
     qps: float = _flag(0.0, "Requests a second that the operator may send; 0 leaves that to the API server.", value="N")
     reconcile_concurrency: int = _flag(0, "Ray objects of a kind worked on at a time.", value="N", shown="8")
-    use_kubernetes_proxy: bool = _flag(False, "Reach Ray through the API server's proxy.")
+    use_kubernetes_proxy: bool = _flag(False, "Has no effect yet: nothing asks Ray for anything.")
     watch_namespace: str = _flag("", "Work only in these namespaces. Default: all.", value="A,B")
     writes_in_flight: int = _flag(
         0, "Writes to the API server under way at a time. More help only where each takes long.", value="N", shown="8"
