@@ -33,13 +33,14 @@ def dying(
     *,
     annotations: dict[str, str] | None = None,
     begun: float | None = None,
+    kept_by: str = "someone.else/keeps-it",
     options: dict[str, Any] | None = REDIS,
     **fields: Any,
 ) -> RayCluster:
     """A cluster whose deletion was asked for a minute ago, with the finalizer; its cleanup began so long ago."""
     metadata = {
         "deletionTimestamp": timestamp(NOW - 60),
-        "finalizers": ["someone.else/keeps-it", FINALIZER],
+        "finalizers": [kept_by, FINALIZER],
         "annotations": annotations or {},
     }
     if begun is not None:
@@ -159,6 +160,29 @@ class TestPodsGoFirst:
         found = plan(seen(dying(begun=1), cleanup_jobs=(job(),)))
         assert found.actions == []
         assert found.look_again == 299
+
+
+class TestInTheForeground:
+    """The garbage collector removes all that the cluster owns before it lets it go, a Job that comes late included."""
+
+    def test_the_job_waits_until_everything_else_has_gone(self) -> None:
+        found = plan(seen(dying(kept_by="foregroundDeletion"), pod("w", leaving=True)))
+        assert found.actions == []
+        assert condition(found)[:2] == ("False", "ForegroundDeletion")
+
+    def test_nobody_tells_when_that_is_so(self) -> None:
+        assert plan(seen(dying(kept_by="foregroundDeletion"))).look_again == 1
+
+    def test_workers_are_removed_as_ever(self) -> None:
+        assert deletes(plan(seen(dying(kept_by="foregroundDeletion"), pod("w")))) == ["w"]
+
+    def test_the_deadline_does_not_run_meanwhile(self) -> None:
+        rc = dying(kept_by="foregroundDeletion", annotations={"ray.io/gcs-ft-deletion-timeout": "1"}, begun=2)
+        assert finalizers(plan(seen(rc))) is None
+
+    def test_a_job_that_has_ended_in_time_is_enough(self) -> None:
+        rc = dying(kept_by="foregroundDeletion")
+        assert finalizers(plan(seen(rc, cleanup_jobs=(job("Complete"),)))) == ["foregroundDeletion"]
 
 
 class TestTheJobEnds:

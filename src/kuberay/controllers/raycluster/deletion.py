@@ -37,6 +37,10 @@ FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 TIMEOUT = "ray.io/gcs-ft-deletion-timeout"
 """An annotation: for how many seconds the cleanup may take, from when it can start."""
 DEFAULT_TIMEOUT = 300
+FOREGROUND = "foregroundDeletion"
+"""The garbage collector's finalizer: as long as it is there, everything that the cluster owns is removed."""
+FOREGROUND_SECONDS = 1.0
+"""How often it is looked whether it is still there. A change of finalizers wakes nobody."""
 
 FINALIZER_SCOPE = "finalizer"
 PODS_SCOPE = "deletion"
@@ -117,7 +121,7 @@ def _obstacle(seen: Seen, options: ControllerOptions) -> str | None:
 
 
 def _clean(seen: Seen, options: ControllerOptions, deletes: tuple[Delete, ...], now: float) -> Plan:
-    """No head is left that could write: make the Job, and wait for its end, but not for ever."""
+    """No head is left that could write: make the Job when it can last, and wait for its end, but not for ever."""
     cluster = seen.cluster
     job = next(iter(seen.cleanup_jobs), None)
     if job is not None and job.end is not None:
@@ -126,6 +130,10 @@ def _clean(seen: Seen, options: ControllerOptions, deletes: tuple[Delete, ...], 
     if job is None and body is None:
         obstacle = "; ".join(("no Job can be made from the head's template", *_first_problem(seen)))
         return _release(cluster, obstacle, _skipped(seen, obstacle))
+    if job is None and FOREGROUND in cluster.metadata.finalizers:
+        message = "a Job would be removed at once, together with everything else that the cluster owns"
+        told = _told(seen, options, False, "ForegroundDeletion", message, now)
+        return Plan(stages=(deletes,) if deletes else (), status=told, look_again=FOREGROUND_SECONDS)
     begun = _begun(cluster, options)
     timeout = _timeout(cluster)
     if begun is not None and now >= begun + timeout:
