@@ -55,6 +55,22 @@ class TestFlags:
         made = startup("--qps=100", "--burst=300")
         assert (made.qps, made.burst) == (100.0, 300)
 
+    @pytest.mark.parametrize(
+        ("flags", "batch"),
+        [
+            ((), 1000),
+            (("--reconcile-concurrency=2",), 1000),
+            (("--reconcile-concurrency=1",), 250),
+            (("--reconcile-concurrency=1", "--qps=100"), 100),
+            (("--qps=0.5",), 10),
+            (("--qps=5000",), 1000),
+        ],
+    )
+    def test_a_pass_takes_about_a_second_where_others_have_to_wait_for_its_end(
+        self, flags: tuple[str, ...], batch: int
+    ) -> None:
+        assert startup(*flags).settings.controllers.batch == batch
+
     def test_more_writes_may_be_under_way_where_each_takes_long(self) -> None:
         assert startup("--writes-in-flight=32").settings.controllers.writes_in_flight == 32
 

@@ -28,6 +28,8 @@ CONCURRENCY = 8
 MOST_CONCURRENCY = 10_000
 """Each is a task that is made at start. Nobody works on so many Ray clusters at once: more is a slip of the finger."""
 BURST = 200
+_BATCH_OF_ONE_WORKER = 250
+_SMALLEST_BATCH = 10
 SCHEDULERS = ("volcano", "yunikorn", "kai-scheduler", "scheduler-plugins")
 
 _BESIDE_A_FILE = frozenset(
@@ -112,6 +114,7 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
         controllers=replace(
             made.controllers,
             build=build,
+            batch=_batch(made, told.qps),
             writes_in_flight=told.writes_in_flight or made.controllers.writes_in_flight,
         ),
     )
@@ -133,6 +136,17 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
         leader_election_namespace=told.leader_election_namespace,
         notices=(*notices, *more),
     )
+
+
+def _batch(made: Settings, qps: float) -> int:
+    """How many Pods of a group one pass may make or remove: about as many as a second allows where others have to wait
+    for its end, because there is but one worker or few requests may be sent."""
+    limits = [made.controllers.batch]
+    if made.reconcile_concurrency == 1:
+        limits.append(_BATCH_OF_ONE_WORKER)
+    if qps > 0:
+        limits.append(max(_SMALLEST_BATCH, int(qps)))
+    return min(limits)
 
 
 def _gates(text: str) -> tuple[FeatureGates, list[str]]:
