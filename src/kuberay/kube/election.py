@@ -241,7 +241,7 @@ class LeaderOnly:
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         if request.method != "GET" and not self._holds():
-            raise TransportError(f"{request.method} {request.path}: not sent, for this process does not lead any more")
+            raise TransportError(f"{request.method} {request.path}: not sent, for this process does not lead")
         return await self._transport.send(request, timeout=timeout)
 
     @asynccontextmanager
