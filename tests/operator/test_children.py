@@ -238,6 +238,20 @@ class TestAHeadServiceOfAnOlderSpec:
         await world.becomes(is_told_no_more)
 
 
+class TestAServiceForHosts:
+    async def test_somebody_elses_of_that_name_is_told_until_it_goes(self, world: World) -> None:
+        """raycluster 9.6."""
+        await create(world, SERVICES, "rc-headless", spec={"selector": {"app": "mine"}, "ports": [{"port": 80}]})
+        await world.apply(groups=[group("tpu", replicas=1, numOfHosts=2)])
+        told = "the name is taken: Service rc-headless exists already and has no owner"
+        assert told in await world.has_event("FailedToCreateService")
+        assert told in (await world.condition("ReplicaFailure")).message
+        assert (await get(world, SERVICES, "rc-headless"))["spec"]["selector"] == {"app": "mine"}
+        await world.delete(SERVICES, "rc-headless")
+        await world.ready(2)
+        assert (await get(world, SERVICES, "rc-headless"))["spec"]["clusterIP"] == "None"
+
+
 async def test_a_cluster_that_goes_takes_all_of_it_with_it(world: World) -> None:
     await world.apply(
         enableInTreeAutoscaling=True,

@@ -292,6 +292,20 @@ class TestServices:
         assert "ray.io/enable-serve-service" in found.events[0].note
 
 
+class TestAServiceForHosts:
+    RC = cluster(groups=[group(replicas=1, numOfHosts=2)])
+
+    def test_is_to_be_the_clusters_own(self) -> None:
+        """raycluster 9.6: a name that is taken is an error, as it is for the head Service."""
+        (made,) = [each for each in plan(seen(self.RC)).actions if each.name == "rc-headless"]
+        assert isinstance(made, Create)
+        assert not made.takes_any
+
+    def test_is_not_waited_for_by_pods(self) -> None:
+        found = plan(seen(self.RC, failures=refused("headless service")))
+        assert [each.split(" rc")[0] for each in creates(found)] == ["head Pod", "worker Pod", "worker Pod"]
+
+
 def refused(scope: str) -> dict[str, Failure]:
     """A refusal of a moment ago."""
     failure = Failure(scope=scope, reason="FailedCreate", message="no", generation=1, attempts=1, retry_at=NOW + 1)

@@ -1,7 +1,8 @@
 """What a cluster needs beside its Pods and its head Service: which objects are missing, and which have drifted.
 
 Most of them may as well be the user's own: an account, a role or a Secret that already has the name is taken as it is
-and never changed. What an earlier cluster of the same name left behind is about to go, and is waited for.
+and never changed. Not so the Service for the hosts of replicas, for somebody else's does not lead to them. What an
+earlier cluster of the same name left behind is about to go, and is waited for.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Child:
     subject: Subject
     scope: str
     takes_any: bool = True
+    """Whether an object that somebody else made under its name serves as well."""
     is_for_pods: bool = False
     """Whether Pods cannot do without it."""
     comes_second: bool = False
@@ -141,6 +143,7 @@ def wanted(cluster: RayCluster, options: ControllerOptions, entropy: bytes) -> I
             build=partial(services.headless, cluster),
             subject=SERVICE,
             scope="headless service",
+            takes_any=False,
         )
     if services.wants_serve(cluster):
         yield Child(
