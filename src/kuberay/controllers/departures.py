@@ -51,7 +51,9 @@ class Departures:
         """Whether the server knows a cluster as we do."""
         try:
             found = await self._client.get(RAY_CLUSTERS, cluster.name, namespace=cluster.namespace, type=RayCluster)
-        except NotFound:
+        except NotFound as error:
+            if error.missing != cluster.name:
+                raise
             return False
         self._clusters.wrote(found)
         return _essence(found) == _essence(cluster)

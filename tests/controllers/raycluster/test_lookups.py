@@ -8,7 +8,7 @@ import pytest
 
 from kuberay.controllers.plan import AUTH_SECRET, Create, EmitEvent, Plan
 from kuberay.controllers.raycluster.lookups import Lookups
-from kuberay.kube.errors import Forbidden
+from kuberay.kube.errors import Forbidden, NotFound
 from kuberay.kube.resources import NODES, SECRETS
 from tests.controllers.embedded import Meddler, embedded
 
@@ -45,6 +45,16 @@ class TestNodes:
         lookups = Lookups()
         assert await lookups.refresh(server[0], "default", self.LOOK, 7.0)
         assert lookups.nodes["n1"].is_down
+
+    async def test_one_of_which_a_server_in_trouble_says_nothing_is_not_taken_to_be_gone(
+        self, server: tuple[Client, Meddler]
+    ) -> None:
+        client, meddler = server
+        meddler.before = lambda request: NotFound("404 page not found") if "/nodes/" in request.path else None
+        lookups = Lookups()
+        with pytest.raises(NotFound):
+            await lookups.refresh(client, "default", self.LOOK, 7.0)
+        assert not lookups.nodes
 
     async def test_one_that_nobody_may_look_at_is_not_taken_to_be_gone(self, server: tuple[Client, Meddler]) -> None:
         client, meddler = server

@@ -48,7 +48,9 @@ class Lookups:
         for name in sorted(plan.nodes):
             try:
                 self.nodes[name] = Look(now, await client.get(NODES, name, type=Node))
-            except NotFound:
+            except NotFound as error:
+                if error.missing != name:
+                    raise  # it says nothing of the Node, and a head must not be forced away for that
                 self.nodes[name] = Look(now, None)
             except Forbidden:
                 self.nodes[name] = Look(now, None, is_forbidden=True)
@@ -61,6 +63,8 @@ class Lookups:
         for resource, name in before:
             try:
                 await client.get(resource, name, namespace=namespace, type=PartialObject)
-            except NotFound:
+            except NotFound as error:
+                if error.missing != name:
+                    raise
                 self.stand_ins -= {(resource, name)}
         return self.stand_ins != before
