@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -272,13 +273,45 @@ class TestPodsWithoutAReplicasName:
     def test_they_are_what_was_asked_for(self) -> None:
         assert not plan(situation(tpus(2), *self.OLD)).actions
 
-    def test_one_that_is_lost_costs_as_many_as_make_a_replica(self) -> None:
-        found = plan(situation(tpus(2), *self.OLD[:3]))
-        assert deletes(found) == ["old-2"]
-        assert len(places(found)) == 2
+    @pytest.mark.parametrize("lost", range(4))
+    def test_one_that_is_lost_costs_no_other(self, lost: int) -> None:
+        """Nothing tells who its mates are: whoever was taken for one would be of another replica."""
+        left = [each for number, each in enumerate(self.OLD) if number != lost]
+        found = plan(situation(tpus(2), *left, pod("old-x", group="tpu", leaving=True)))
+        assert (deletes(found), places(found)) == ([], [("", "", "")])
+
+    def test_one_that_failed_is_replaced_alone(self) -> None:
+        broken = pod("old-1", group="tpu", phase="Failed")
+        found = plan(situation(tpus(2), self.OLD[0], broken, *self.OLD[2:]))
+        assert (deletes(found), places(found)) == (["old-1"], [("", "", "")])
+
+    def test_one_that_failed_at_once_is_given_time(self) -> None:
+        broken = pod("old-1", group="tpu", phase="Failed", age=1)
+        found = plan(situation(tpus(2), self.OLD[0], broken, *self.OLD[2:]))
+        assert (found.actions, found.look_again) == ([], 4)
+
+    def test_those_that_are_named_go_and_no_others(self) -> None:
+        rc = tpus(1, named=("old-0", "old-2"), enableInTreeAutoscaling=True)
+        found = plan(situation_with_rights(rc, *self.OLD))
+        assert (deletes(found), places(found)) == (["old-0", "old-2"], [])
+
+    def test_one_that_was_refused_is_waited_for(self) -> None:
+        held = Failure(scope="group tpu", reason="", message="", generation=1, attempts=1, retry_at=NOW + 1)
+        assert not plan(replace(situation(tpus(2), *self.OLD[:3]), failures={"group tpu": held})).actions
 
     def test_they_go_as_replicas_do(self) -> None:
         assert sorted(deletes(plan(situation(tpus(1), *self.OLD)))) == ["old-2", "old-3"]
+
+    def test_those_that_make_no_replica_go_first(self) -> None:
+        found = plan(situation(tpus(2), *self.OLD[:3], *replica("a", 0, age=1)))
+        assert deletes(found) == ["old-2"]
+
+    def test_those_that_were_replicas_by_themselves_make_way_for_replicas_of_several_hosts(self) -> None:
+        """As after numOfHosts was raised from 1."""
+        single = [pod(f"w{index}", group="tpu", index=index) for index in range(3)]
+        found = plan(situation(tpus(3), *single))
+        assert deletes(found) == ["w0", "w1", "w2"]
+        assert [(index, number) for index, _, number in places(found)] == [(i, h) for i in "012" for h in "01"]
 
 
 class TestWithTheGateClosed:

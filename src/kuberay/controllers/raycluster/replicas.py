@@ -49,6 +49,14 @@ class Replica:
     is_surplus: bool = False
     """Whether these are hosts that another replica has too many; as many as make a replica serve as one."""
 
+    @property
+    def is_makeshift(self) -> bool:
+        """Whether it is made up of Pods without a replica's name, each of which comes and goes by itself.
+
+        One that has an index all the same was a whole replica, before there were several hosts to each.
+        """
+        return not self.name and self.index < 0 and not self.is_surplus
+
 
 def scale(
     seen: Seen, group: WorkerGroupSpec, options: ControllerOptions, now: float, *, may_grow: bool = True
@@ -57,7 +65,8 @@ def scale(
 
     A replica with a Pod that is broken, named, or missing goes as a whole, and is replaced in the same breath; but one
     of which nothing runs yet is only completed, for it was cut short while it was made. So is one that waits for hosts
-    which were refused; no other is begun before.
+    which were refused; no other is begun before. Pods without a replica's name go and are replaced one by one, as by
+    the operators that made them.
 
     :param may_grow: whether Pods may be made at the moment.
     """
@@ -80,6 +89,7 @@ def scale(
             deletes += [delete(pod, group.group_name, why, is_fenced=replica.is_surplus) for pod in replica.pods]
         else:
             kept.append(replica)
+    kept = _gathered(kept, size)
 
     desired = desired_pods(group) // size
     missing = desired - len(kept)
@@ -97,7 +107,8 @@ def scale(
     incomplete = [replica for replica in kept if len(replica.pods) < size]
     whole = len(kept) - len(incomplete)
     for replica in incomplete[: max(desired - whole, 0)]:
-        creates += makers.complete(replica, f"replica {replica.name} has {len(replica.pods)} of {size} hosts")
+        what = f"replica {replica.name}" if replica.name else "a replica"
+        creates += makers.complete(replica, f"{what} has {len(replica.pods)} of {size} hosts")
     if missing > 0 and held_up not in kept:
         why = f"{counts} of {desired} replicas"
         creates += makers.replicas(min(missing, most), {replica.index for replica in kept}, why)
@@ -116,17 +127,13 @@ def _is_settled(workers: Workers, desired: int, size: int) -> bool:
 def _replicas(found: list[Pod], size: int) -> list[Replica]:
     """The replicas of a group that have a Pod which is not leaving, in the order of their first Pod.
 
-    Pods without a replica's name serve all the same: they are taken together, oldest first, as many as make a replica.
+    A Pod without a replica's name stands for itself: nothing tells whose mate it is.
     """
     by_name: dict[str, list[Pod]] = {}
     for pod in found:
         by_name.setdefault(pod.metadata.labels.get(labels.REPLICA_NAME, ""), []).append(pod)
     nameless = [pod for pod in by_name.pop("", []) if not pod.is_leaving]
-    nameless.sort(key=lambda pod: (created_at(pod) or 0.0, pod.name))
-    replicas = [
-        Replica("", -1, tuple(nameless[start : start + size]), is_leaving=False)
-        for start in range(0, len(nameless), size)
-    ]
+    replicas = [Replica("", label_number(pod, labels.REPLICA_INDEX), (pod,), is_leaving=False) for pod in nameless]
     for name, members in by_name.items():
         live = [pod for pod in members if not pod.is_leaving]
         live.sort(key=lambda pod: (label_number(pod, labels.HOST_INDEX), created_at(pod) or 0.0, pod.name))
@@ -138,6 +145,19 @@ def _replicas(found: list[Pod], size: int) -> list[Replica]:
             for start in range(size, len(live), size)
         ]
     return replicas
+
+
+def _gathered(replicas: list[Replica], size: int) -> list[Replica]:
+    """Pods without a replica's name serve all the same: taken together, oldest first, as many as make a replica."""
+    nameless = [pod for each in replicas if each.is_makeshift for pod in each.pods]
+    nameless.sort(key=lambda pod: (created_at(pod) or 0.0, pod.name))
+    return [
+        *(each for each in replicas if not each.is_makeshift),
+        *(
+            Replica("", -1, tuple(nameless[start : start + size]), is_leaving=False)
+            for start in range(0, len(nameless), size)
+        ),
+    ]
 
 
 def _held_up(replicas: list[Replica], size: int) -> Replica | None:
@@ -157,13 +177,15 @@ def _trouble(
         if broken is not None:
             left = seconds_until_age(pod, options.replace_after, now)
             if left <= 0:
-                return f"{what} cannot go on without {pod.name}: {broken}", None
+                return broken if replica.is_makeshift else f"{what} cannot go on without {pod.name}: {broken}", None
             wait = left if wait is None else min(wait, left)
         elif pod.name in named:
-            return f"{what} goes with {pod.name}, which is named in workersToDelete", None
+            why = "it is named in workersToDelete"
+            return why if replica.is_makeshift else f"{what} goes with {pod.name}: {why}", None
     if len(replica.pods) < size and replica.is_surplus:
         return f"its replica has more than the {size} hosts that it shall have", None
-    if len(replica.pods) < size and not is_held_up and not _is_in_the_making(replica):
+    is_excused = replica.is_makeshift or is_held_up or _is_in_the_making(replica)
+    if len(replica.pods) < size and not is_excused:
         return f"{what} has lost {size - len(replica.pods)} of its {size} hosts", None
     return None, wait
 
@@ -228,11 +250,15 @@ class _Maker:
         prefix = names.worker_generate_name(self._cluster, self._group)
         name = names.unused(prefix, f"{self._seed}/{replica}/{host}", self._taken)
         self._taken.add(name)
+        if replica:
+            body = template.pod(name, replica_index=index, replica_name=replica, host_index=host)
+        else:
+            body = template.pod(name)
         return Create(
             resource=PODS,
             namespace=self._cluster.namespace,
             name=name,
-            body=template.pod(name, replica_index=index, replica_name=replica, host_index=host),
+            body=body,
             subject=WORKER_POD,
             scope=scope(self._group.group_name),
             why=why,
