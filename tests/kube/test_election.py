@@ -439,7 +439,7 @@ class TestWritingOnlyWhileLeading:
         async with guarded.stream(Request("GET", "/")) as stream:
             assert stream.status == 200
         for method in ("POST", "PUT", "PATCH", "DELETE"):
-            with pytest.raises(TransportError, match="does not lead$"):
+            with pytest.raises(TransportError, match=r"does not lead$"):
                 await guarded.send(Request(method, "/"))
         assert [each.method for each in transport.requests] == ["POST", "GET", "GET"]
         await guarded.close()

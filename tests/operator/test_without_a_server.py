@@ -85,6 +85,6 @@ class TestRestraint:
         await asyncio.sleep(1)
         assert not waiting.done()
         leads = False
-        with pytest.raises(TransportError, match="does not lead$"):
+        with pytest.raises(TransportError, match=r"does not lead$"):
             await waiting
         assert [each.path for each in wire.requests] == ["/first"]
