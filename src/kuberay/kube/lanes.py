@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -54,7 +54,7 @@ class Lanes(Generic[K]):
         self._under_way: dict[_Turn[K], None] = {}
         """Oldest first."""
         self._long: set[_Turn[K]] = set()
-        self._turns: Counter[K] = Counter()
+        self._turns: dict[K, int] = {}
         """How many turns are under way, by key."""
         self._is_looking = False
         self._lanes: dict[int, OrderedDict[K, deque[_Waiter[K]]]] = {}
@@ -94,12 +94,12 @@ class Lanes(Generic[K]):
         return len(self._under_way) - len(self._long) < self._width
 
     def _may_have_another(self, key: K) -> bool:
-        return self._turns[key] < self._width
+        return self._turns.get(key, 0) < self._width
 
     def _begin(self, key: K) -> _Turn[K]:
         turn = _Turn(key, self._clock())
         self._under_way[turn] = None
-        self._turns[key] += 1
+        self._turns[key] = self._turns.get(key, 0) + 1
         return turn
 
     def _end(self, turn: _Turn[K]) -> None:
@@ -128,7 +128,7 @@ class Lanes(Generic[K]):
             self._look_again()
 
     def _next(self) -> tuple[int, K] | None:
-        for lane in sorted(self._lanes, key=self._rank):
+        for lane in self._lanes if len(self._lanes) == 1 else sorted(self._lanes, key=self._rank):
             for key in self._lanes[lane]:
                 if self._may_have_another(key):
                     return lane, key
