@@ -524,7 +524,7 @@ class TestSuspending:
 
     @pytest.mark.parametrize("kind", ["RayClusterSuspending", "RayClusterSuspended"])
     def test_what_others_know_the_cluster_by_comes_back_when_it_was_deleted(self, kind: str) -> None:
-        """raycluster 4.2: only Pods depend on whether a cluster is suspended."""
+        """Only Pods depend on whether a cluster is suspended."""
         rc = workers(
             1,
             suspend=True,
