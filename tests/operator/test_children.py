@@ -240,7 +240,6 @@ class TestAHeadServiceOfAnOlderSpec:
 
 class TestAServiceForHosts:
     async def test_somebody_elses_of_that_name_is_told_until_it_goes(self, world: World) -> None:
-        """raycluster 9.6."""
         await create(world, SERVICES, "rc-headless", spec={"selector": {"app": "mine"}, "ports": [{"port": 80}]})
         await world.apply(groups=[group("tpu", replicas=1, numOfHosts=2)])
         told = "the name is taken: Service rc-headless exists already and has no owner"

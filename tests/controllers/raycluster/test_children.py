@@ -126,7 +126,7 @@ class TestRightsOfTheAutoscaler:
         assert not plan(seen(cluster(), head(), pod("w"), children=there(*RIGHTS))).actions
 
     def test_a_suspended_cluster_has_them_too(self) -> None:
-        """raycluster 4.2: what comes before Pods is done whether there are to be Pods or not."""
+        """What comes before Pods is done whether there are to be Pods or not."""
         rc = scaling(suspend=True, status=holding("RayClusterSuspended"))
         found = plan(seen(rc))
         assert creates(found) == ["service account rc", "role rc", "role binding rc"]
@@ -296,7 +296,7 @@ class TestAServiceForHosts:
     RC = cluster(groups=[group(replicas=1, numOfHosts=2)])
 
     def test_is_to_be_the_clusters_own(self) -> None:
-        """raycluster 9.6: a name that is taken is an error, as it is for the head Service."""
+        """A name that is taken is an error, as it is for the head Service."""
         (made,) = [each for each in plan(seen(self.RC)).actions if each.name == "rc-headless"]
         assert isinstance(made, Create)
         assert not made.takes_any
