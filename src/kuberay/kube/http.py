@@ -40,7 +40,8 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNE
 _NOBODY = Credential()
 _LONGEST_IDLE = 15.0
 """Seconds after which a connection may have been dropped on the way without a word."""
-_PLENTY = 2**16
+_PLENTY = 2**15
+"""Bytes of news after which more is read at once: less than a connection takes in at a time."""
 _GATHERING = 0.03
 """Seconds that news may come late by when there is much of it; what comes after a pause is read at once."""
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~"
