@@ -187,6 +187,30 @@ class TestAnswers:
         assert b"".join(chunks).split() == [b"%d" % number for number in range(50)]
         assert len(chunks) < 10
 
+    async def test_much_is_handed_over_without_a_pause_after_every_piece(self) -> None:
+        lines, pauses = 2000, 0
+
+        async def at_once(request: web.BaseRequest) -> web.StreamResponse:
+            answer = web.StreamResponse()
+            answer.enable_chunked_encoding()
+            await answer.prepare(request)
+            for _ in range(lines):
+                await answer.write(b"x" * 5000)
+            return answer
+
+        async def pause(_: float) -> None:
+            nonlocal pauses
+            pauses += 1
+            await asyncio.sleep(0.03)  # as long as it would be; more has come by then
+
+        async with (
+            serving(at_once) as url,
+            connected(Access(url), sleep=pause) as transport,
+            transport.stream(Request("GET", "/")) as stream,
+        ):
+            assert sum([len(chunk) async for chunk in stream.chunks()]) == lines * 5000
+        assert pauses < 10
+
     async def test_a_stream_is_handed_over_while_it_arrives(self) -> None:
         go_on = asyncio.Event()
 
