@@ -312,6 +312,16 @@ class TestPodsWithoutAReplicasName:
         found = plan(situation(tpus(3), *single))
         assert deletes(found) == ["w0", "w1", "w2"]
         assert [(index, number) for index, _, number in places(found)] == [(i, h) for i in "012" for h in "01"]
+        assert {each.why for each in found.actions if isinstance(each, Delete)} == {
+            "it was made as a replica by itself, which shall have 2 hosts now"
+        }
+
+    def test_no_two_that_were_replicas_by_themselves_pass_for_one_of_two_hosts(self) -> None:
+        """As after numOfHosts was raised from 1, and replicas lowered in the same breath."""
+        single = [pod(f"w{index}", group="tpu", index=index) for index in range(2)]
+        found = plan(situation(tpus(1), *single))
+        assert deletes(found) == ["w0", "w1"]
+        assert [(index, number) for index, _, number in places(found)] == [("0", "0"), ("0", "1")]
 
 
 class TestWithTheGateClosed:

@@ -140,7 +140,7 @@ ACCEPTED = (
     Accepted(
         _RAY + r"status\.conditions\.RayClusterProvisioned\..*",
         "a cluster with a refused worker is not provisioned",
-        "only when all desired Pods are there and ready",
+        "only when there is one head and each group has its Pods, all of them ready",
         when=has_condition("ReplicaFailure"),
     ),
     Accepted(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.build import labels, names
 from kuberay.controllers.raycluster.health import beyond_repair
+from kuberay.controllers.raycluster.scaling import is_single
 from kuberay.controllers.raycluster.trouble import Trouble, trouble
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ class Workers:
     origins: frozenset[str] = frozenset()
     """What those that are not leaving were made from, see `kuberay.build.origin`."""
     hosts: Mapping[str, int] = field(default_factory=dict)
-    """How many steady ones each replica has, by its name; under no name those without."""
+    """How many steady ones each replica of several hosts has, by its name; under no name those without.
+
+    Those that were made as replicas by themselves are not among them.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,8 @@ class _Group:
     def add(self, pod: Pod) -> None:
         if _is_steady(pod):
             self._steady[pod.name] = pod
-            self._hosts[_replica(pod)] += 1
+            if not is_single(pod):
+                self._hosts[_replica(pod)] += 1
         else:
             self._others[pod.name] = pod
         if not pod.is_leaving:
@@ -169,7 +174,7 @@ class _Group:
 
     def remove(self, pod: Pod) -> None:
         steady = self._steady.pop(pod.name, None)
-        if steady is not None:
+        if steady is not None and not is_single(steady):
             _subtract(self._hosts, _replica(steady))
         known = steady or self._others.pop(pod.name, None)
         if known is not None and not known.is_leaving:

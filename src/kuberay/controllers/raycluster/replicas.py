@@ -43,6 +43,7 @@ class Replica:
     name: str
     """Empty for Pods that were made without one: before replicas had names, or with the gate closed."""
     index: int
+    """Negative for Pods that were made without one."""
     pods: tuple[Pod, ...]
     is_leaving: bool
     """Whether some host of it is already on its way out."""
@@ -51,11 +52,13 @@ class Replica:
 
     @property
     def is_makeshift(self) -> bool:
-        """Whether it is made up of Pods without a replica's name, each of which comes and goes by itself.
-
-        One that has an index all the same was a whole replica, before there were several hosts to each.
-        """
+        """Whether it is made up of Pods without a replica's name, each of which comes and goes by itself."""
         return not self.name and self.index < 0 and not self.is_surplus
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a Pod that was a whole replica, before there were several hosts to each."""
+        return not self.name and self.index >= 0
 
 
 def scale(
@@ -119,7 +122,7 @@ def _is_settled(workers: Workers, desired: int, size: int) -> bool:
     """Whether all replicas are there and whole, told by counting: a large group is not looked at Pod by Pod."""
     return (
         not workers.others
-        and len(workers.steady) == desired
+        and len(workers.steady) == sum(workers.hosts.values()) == desired
         and all(count == size if name else count % size == 0 for name, count in workers.hosts.items())
     )
 
@@ -184,6 +187,8 @@ def _trouble(
             return why if replica.is_makeshift else f"{what} goes with {pod.name}: {why}", None
     if len(replica.pods) < size and replica.is_surplus:
         return f"its replica has more than the {size} hosts that it shall have", None
+    if len(replica.pods) < size and replica.is_single:
+        return f"it was made as a replica by itself, which shall have {size} hosts now", None
     is_excused = replica.is_makeshift or is_held_up or _is_in_the_making(replica)
     if len(replica.pods) < size and not is_excused:
         return f"{what} has lost {size - len(replica.pods)} of its {size} hosts", None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kuberay.build import labels
 from kuberay.controllers.plan import WORKER_POD, Create, Delete
 from kuberay.kube.resources import PODS
 
@@ -101,6 +102,11 @@ def label_number(pod: Pod, key: str) -> int:
     """A number in a Pod's labels; one that cannot be read is no number of ours."""
     text = pod.metadata.labels.get(key, "")
     return int(text) if text.isdecimal() else -1
+
+
+def is_single(pod: Pod) -> bool:
+    """Whether a Pod was made as a replica by itself: it has the index of one, and no name to share with others."""
+    return not pod.metadata.labels.get(labels.REPLICA_NAME) and label_number(pod, labels.REPLICA_INDEX) >= 0
 
 
 def hosts(group: WorkerGroupSpec) -> int:
