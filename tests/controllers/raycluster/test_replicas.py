@@ -306,6 +306,12 @@ class TestPodsWithoutAReplicasName:
         found = plan(situation(tpus(2), *self.OLD[:3], *replica("a", 0, age=1)))
         assert deletes(found) == ["old-2"]
 
+    def test_no_replica_is_completed_beside_those_that_only_the_autoscaler_may_remove(self) -> None:
+        begun = host("a", 0, 0, phase="Pending", ready=False)
+        rc = tpus(1, enableInTreeAutoscaling=True)
+        assert plan(situation_with_rights(rc, begun, self.OLD[0])).actions == []
+        assert [each[1:] for each in places(plan(situation_with_rights(rc, begun)))] == [("a", "1")]
+
     def test_those_that_were_replicas_by_themselves_make_way_for_replicas_of_several_hosts(self) -> None:
         """As after numOfHosts was raised from 1."""
         single = [pod(f"w{index}", group="tpu", index=index) for index in range(3)]

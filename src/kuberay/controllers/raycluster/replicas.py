@@ -107,11 +107,13 @@ def scale(
     if not may_grow:
         return Scaling(tuple(deletes), (), min(waits, default=None))
     makers = _Maker(seen, group, options)
-    incomplete = [replica for replica in kept if len(replica.pods) < size]
-    whole = len(kept) - len(incomplete)
-    for replica in incomplete[: max(desired - whole, 0)]:
-        what = f"replica {replica.name}" if replica.name else "a replica"
-        creates += makers.complete(replica, f"{what} has {len(replica.pods)} of {size} hosts")
+    room = desired * size - sum(len(replica.pods) for replica in kept)
+    for replica in kept:
+        lacking = size - len(replica.pods)
+        if 0 < lacking <= room:
+            what = f"replica {replica.name}" if replica.name else "a replica"
+            creates += makers.complete(replica, f"{what} has {len(replica.pods)} of {size} hosts")
+            room -= lacking
     if missing > 0 and held_up not in kept:
         why = f"{counts} of {desired} replicas"
         creates += makers.replicas(min(missing, most), {replica.index for replica in kept}, why)
