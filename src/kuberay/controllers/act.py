@@ -18,7 +18,16 @@ import structlog
 
 from kuberay.controllers.outcome import Outcome, refusal_message, verb
 from kuberay.controllers.plan import WORKER_POD, Create, Delete, Patch, PatchStatus, Require
-from kuberay.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, TooManyRequests, Unauthorized
+from kuberay.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeError,
+    Missing,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+)
 from kuberay.kube.identity import identity, version_of
 from kuberay.kube.patches import merge_patch
 
@@ -104,10 +113,7 @@ class Actor:
                 subresource="status",
                 type=cache.type,
             )
-        except NotFound as error:
-            _check_is_gone(error, action)
-            return None
-        except Conflict:
+        except (Missing, Conflict):
             return None  # the next look tells whether it still has to be written
         log.info("wrote status", why=action.why)
         cache.store.wrote(written)
@@ -208,8 +214,7 @@ class Actor:
             return await self._client.get(
                 action.resource, action.name, namespace=action.namespace, type=self._caches[action.resource].type
             )
-        except NotFound as error:
-            _check_is_gone(error, action)
+        except Missing:
             raise Outdated from None
 
     async def _patch(self, action: Patch) -> None:
@@ -229,8 +234,7 @@ class Actor:
                 written = await self._client.replace(action.resource, name, whole, namespace=namespace, type=cache.type)
             else:
                 written = await self._client.patch(action.resource, name, patch, namespace=namespace, type=cache.type)
-        except NotFound as error:
-            _check_is_gone(error, action)
+        except Missing:
             self._hide(action)
             raise Gone from None
         except Conflict as conflict:
@@ -257,8 +261,7 @@ class Actor:
                 grace_period_seconds=0 if action.is_forced else None,
                 type=cache.type,
             )
-        except NotFound as error:
-            _check_is_gone(error, action)
+        except Missing:
             if known is not None and identity(known).leaving:
                 raise Gone from None
             answer = None
@@ -287,8 +290,7 @@ class Actor:
         known = cache.store.get(action.namespace, action.name)
         try:
             found = await self._client.get(action.resource, action.name, namespace=action.namespace, type=cache.type)
-        except NotFound as error:
-            _check_is_gone(error, action)
+        except Missing:
             return
         if identity(found).uid != action.uid:
             return
@@ -296,15 +298,6 @@ class Actor:
             raise conflict
         cache.store.wrote(found)
         raise Outdated
-
-
-def _check_is_gone(error: NotFound, action: Action | PatchStatus) -> None:
-    """An object that is taken to be gone is not looked at again, so only the word of who knows it counts.
-
-    :raises NotFound: it does not say so.
-    """
-    if error.missing != action.name:
-        raise error
 
 
 def _decided_on(action: Patch | Delete, known: Any) -> str:
@@ -321,10 +314,10 @@ def _refuse(action: Action, said: str, outcome: Outcome) -> None:
 
 def _is_passing(error: KubeError) -> bool:
     """Whether it says nothing about the object, so that the same write may succeed in a moment."""
-    if isinstance(error, NotFound):
-        return not error.missing
+    if isinstance(error, Missing):
+        return False
     if isinstance(error, ApiError):
-        return error.status.code >= 500 or isinstance(error, Conflict | TooManyRequests | Unauthorized)
+        return error.status.code >= 500 or isinstance(error, NotFound | Conflict | TooManyRequests | Unauthorized)
     return True
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kuberay.api.v1 import RayCluster
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.plan import Create
-from kuberay.kube.errors import NotFound
+from kuberay.kube.errors import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,9 +51,7 @@ class Departures:
         """Whether the server knows a cluster as we do."""
         try:
             found = await self._client.get(RAY_CLUSTERS, cluster.name, namespace=cluster.namespace, type=RayCluster)
-        except NotFound as error:
-            if error.missing != cluster.name:
-                raise
+        except Missing:
             return False
         self._clusters.wrote(found)
         return _essence(found) == _essence(cluster)

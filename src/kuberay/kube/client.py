@@ -95,7 +95,7 @@ class Client:
     ) -> T:
         """One object.
 
-        :raises NotFound: there is none of this name.
+        :raises Missing: there is none of this name.
         """
         body = await self._send(prepare.get(resource, name, namespace=namespace, subresource=subresource))
         return decoder_for(type).object(body)
@@ -275,7 +275,7 @@ class Client:
 
         :param uid: only if it is still this very object.
         :returns: the object as the server showed it, or `None` when it only said that all went well.
-        :raises NotFound: it is not there.
+        :raises Missing: it is not there.
         :raises Conflict: a precondition does not hold.
         """
         request = prepare.delete(

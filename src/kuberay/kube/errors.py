@@ -104,6 +104,8 @@ class ApiError(KubeError):
     def from_status(status: Status) -> ApiError:
         """The exception for a Status: by its reason, or by its HTTP code when the reason is unknown."""
         kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code) or ApiError
+        if status.reason == NotFound.reason and status.details is not None and status.details.name:
+            kind = Missing
         return kind(status=status)
 
 
@@ -123,18 +125,15 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
+    """There is nothing at a path, which tells nothing about any object: a server that does not know its kind says so,
+    too, and so does whoever on the way does not know where the server is."""
+
     code = 404
     reason = "NotFound"
 
-    @property
-    def missing(self) -> str:
-        """The name of the object that there is not.
 
-        Empty when none is named: a server that does not know the path says 404, too, and so does whoever on the way to
-        it does not know where it is. That tells nothing about any object.
-        """
-        details = self.status.details
-        return details.name if details is not None and self.status.reason == self.reason else ""
+class Missing(NotFound):
+    """There is no object of a name, says a server that knows its kind."""
 
 
 class MethodNotAllowed(ApiError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kuberay.api.partial import Node, PartialObject
 from kuberay.controllers.raycluster.lost import Look
-from kuberay.kube.errors import Forbidden, NotFound
+from kuberay.kube.errors import Forbidden, Missing
 from kuberay.kube.resources import NODES
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ class Lookups:
         for name in sorted(plan.nodes):
             try:
                 self.nodes[name] = Look(now, await client.get(NODES, name, type=Node))
-            except NotFound as error:
-                if error.missing != name:
-                    raise  # it says nothing of the Node, and a head must not be forced away for that
+            except Missing:
                 self.nodes[name] = Look(now, None)
             except Forbidden:
                 self.nodes[name] = Look(now, None, is_forbidden=True)
@@ -63,8 +61,6 @@ class Lookups:
         for resource, name in before:
             try:
                 await client.get(resource, name, namespace=namespace, type=PartialObject)
-            except NotFound as error:
-                if error.missing != name:
-                    raise
+            except Missing:
                 self.stand_ins -= {(resource, name)}
         return self.stand_ins != before
