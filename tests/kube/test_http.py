@@ -20,6 +20,7 @@ from kuberay.kube.resources import PODS
 from kuberay.kube.tls import TlsContexts
 from kuberay.kube.transport import Request
 from tests.kube.certificates import Authority, Signed
+from tests.kube.raw_server import RawServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -48,6 +49,31 @@ async def connected(access: Access, **options: Any) -> AsyncIterator[HttpTranspo
         yield transport
     finally:
         await transport.close()
+
+
+class Outpouring(RawServer):
+    """Says one byte, and the rest at once when the reader pauses after it."""
+
+    def __init__(self, pieces: int) -> None:
+        super().__init__()
+        self.pauses = 0
+        self._rest = (b"10000\r\n" + b"x" * 2**16 + b"\r\n") * pieces + b"0\r\n\r\n"
+        self._may_pour, self._has_poured = asyncio.Event(), asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.set_write_buffer_limits(0)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n")
+        await self._may_pour.wait()
+        writer.write(self._rest)
+        await writer.drain()
+        self._has_poured.set()
+
+    async def pour(self, _: float) -> None:
+        """The reader's pause, which ends when all is on its way."""
+        self.pauses += 1
+        self._may_pour.set()
+        await self._has_poured.wait()
 
 
 def server_side(signed: Signed, client_authority: Authority | None = None) -> ssl.SSLContext:
@@ -188,28 +214,14 @@ class TestAnswers:
         assert len(chunks) < 10
 
     async def test_much_is_handed_over_without_a_pause_after_every_piece(self) -> None:
-        lines, pauses = 2000, 0
-
-        async def at_once(request: web.BaseRequest) -> web.StreamResponse:
-            answer = web.StreamResponse()
-            answer.enable_chunked_encoding()
-            await answer.prepare(request)
-            for _ in range(lines):
-                await answer.write(b"x" * 5000)
-            return answer
-
-        async def pause(_: float) -> None:
-            nonlocal pauses
-            pauses += 1
-            await asyncio.sleep(0.03)  # as long as it would be; more has come by then
-
+        source = Outpouring(pieces=10)
         async with (
-            serving(at_once) as url,
-            connected(Access(url), sleep=pause) as transport,
+            source.serving() as where,
+            connected(Access(f"http://{where}"), sleep=source.pour) as transport,
             transport.stream(Request("GET", "/")) as stream,
         ):
-            assert sum([len(chunk) async for chunk in stream.chunks()]) == lines * 5000
-        assert pauses < 20
+            assert sum([len(chunk) async for chunk in stream.chunks()]) == 1 + 10 * 2**16
+        assert source.pauses <= 2  # after the first byte, and where the kernel has to ask for more
 
     async def test_a_stream_is_handed_over_while_it_arrives(self) -> None:
         go_on = asyncio.Event()
