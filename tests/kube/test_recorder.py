@@ -199,12 +199,20 @@ class TestTrouble:
         assert [event["note"] for _, event in scene.sent] == ["lost", "lost", "lost", "next"]
         assert scene.recorder.dropped == 2
 
-    @virtual_time
-    async def test_a_server_that_is_busy_or_has_not_heard_of_new_credentials_is_asked_again(self) -> None:
-        scene = Scene(refused(429, "TooManyRequests"), refused(401, "Unauthorized"))
-        scene.note()
-        await scene.deliver()
-        assert (len(scene.sent), scene.recorder.dropped) == (3, 0)
+    @pytest.mark.parametrize(
+        "said",
+        [refused(429, "TooManyRequests"), refused(401, "Unauthorized"), Answer(404, body=b"404 page not found")],
+        ids=["busy", "has not heard of new credentials", "not behind its proxy"],
+    )
+    def test_a_server_that_cannot_take_it_at_the_moment_is_asked_again(self, said: Answer) -> None:
+        @virtual_time
+        async def scenario() -> None:
+            scene = Scene(said)
+            scene.note()
+            await scene.deliver()
+            assert (len(scene.sent), scene.recorder.dropped) == (2, 0)
+
+        scenario()
 
     @virtual_time
     async def test_a_refusal_is_not_tried_again(self) -> None:

@@ -18,16 +18,7 @@ import structlog
 
 from kuberay.controllers.outcome import Outcome, refusal_message, verb
 from kuberay.controllers.plan import WORKER_POD, Create, Delete, Patch, PatchStatus, Require
-from kuberay.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    KubeError,
-    Missing,
-    NotFound,
-    TooManyRequests,
-    Unauthorized,
-)
+from kuberay.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, Missing, is_passing
 from kuberay.kube.identity import identity, version_of
 from kuberay.kube.patches import merge_patch
 
@@ -153,7 +144,7 @@ class Actor:
                 else:
                     _refuse(action, str(error), outcome)
             except KubeError as error:
-                if _is_passing(error):
+                if is_passing(error):
                     log.warning("failed in passing", what=refusal_message(action, str(error)), why=action.why)
                     outcome.failed.append((action, error))
                     outcome.stopped.add(action.scope)
@@ -310,15 +301,6 @@ def _refuse(action: Action, said: str, outcome: Outcome) -> None:
     outcome.refused.append((action, said))
     if not isinstance(action, Delete):  # objects are not alike: one that must stay says nothing of the next
         outcome.stopped.add(action.scope)
-
-
-def _is_passing(error: KubeError) -> bool:
-    """Whether it says nothing about the object, so that the same write may succeed in a moment."""
-    if isinstance(error, Missing):
-        return False
-    if isinstance(error, ApiError):
-        return error.status.code >= 500 or isinstance(error, NotFound | Conflict | TooManyRequests | Unauthorized)
-    return True
 
 
 async def _at_once(attempts: Sequence[Coroutine[Any, Any, None]]) -> None:

@@ -196,3 +196,12 @@ _BY_REASON: dict[str, type[ApiError]] = {kind.reason: kind for kind in _ALL} | {
 }
 # Conflict, not AlreadyExists, is what a bare 409 means.
 _BY_CODE: dict[int, type[ApiError]] = {kind.code: kind for kind in _ALL}
+
+
+def is_passing(error: KubeError) -> bool:
+    """Whether a refusal says nothing about what was to be written, so that the same write may succeed in a moment."""
+    if isinstance(error, Missing):
+        return False
+    if isinstance(error, ApiError):
+        return error.status.code >= 500 or isinstance(error, NotFound | Conflict | TooManyRequests | Unauthorized)
+    return True

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import structlog
 
-from kuberay.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, TooManyRequests, Unauthorized
+from kuberay.kube.errors import AlreadyExists, KubeError, NotFound, is_passing
 from kuberay.kube.identity import identity
 from kuberay.kube.limits import TokenBucket
 from kuberay.kube.resources import EVENTS
@@ -201,8 +201,8 @@ class Recorder:
                 await self._send(name, kind, waiting)
             except KubeError as error:
                 why = str(error)
-                if _is_final(error):
-                    break
+                if not is_passing(error):
+                    break  # it is forbidden, say, or its namespace is going
             else:
                 return
         self.dropped += waiting.count
@@ -295,12 +295,6 @@ class Recorder:
         self._sent.move_to_end(kind)
         if len(self._sent) > _REMEMBERED:
             self._sent.popitem(last=False)
-
-
-def _is_final(error: KubeError) -> bool:
-    """Whether it will not be taken next time either: it is forbidden, or its namespace is going."""
-    may_pass = isinstance(error, Unauthorized | TooManyRequests)
-    return isinstance(error, ApiError) and error.status.code < 500 and not may_pass
 
 
 def _micro(moment: datetime) -> str:
