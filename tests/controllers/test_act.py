@@ -1,135 +1,33 @@
-"""Plans carried out against an API server, and what is made of its answers."""
+"""Plans carried out against an API server."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 from structlog.testing import capture_logs
 
 from kuberay.api.core import Pod
-from kuberay.controllers import failures
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
-from kuberay.controllers.plan import HEAD_POD, WORKER_POD, Create, Delete, Patch, PatchStatus, Require, Subject
-from kuberay.kube import decoding
+from kuberay.controllers.plan import Subject
 from kuberay.kube.client import Client, PatchType
 from kuberay.kube.errors import (
     AlreadyExists,
     Conflict,
     Forbidden,
-    InternalError,
     NotFound,
-    Timeout,
-    TooManyRequests,
     TransportError,
 )
 from kuberay.kube.lanes import Lanes
 from kuberay.kube.resources import PODS
-from kuberay.kube.store import Store
 from kuberay.kube.transport import Request
-from tests.controllers.embedded import Meddler, embedded
+from tests.controllers.acting import OWNER, Crowd, World, body, create, delete, patch, require, status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from kuberay.controllers.failures import Failure
-    from kuberay.kube.errors import KubeError
-    from kuberay.kube.transport import Response, Stream, Transport
-
-OWNER = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rc", "uid": "u-1", "controller": True}
-
-
-def body(name: str, **metadata: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "ownerReferences": [OWNER], **metadata},
-        "spec": {"containers": [{"name": "ray", "image": "ray"}]},
-    }
-
-
-def create(name: str, *, scope: str = "head", **metadata: Any) -> Create:
-    return Create(
-        resource=PODS,
-        namespace="default",
-        name=name,
-        body=orjson.dumps(body(name, **metadata)),
-        subject=HEAD_POD,
-        scope=scope,
-        why="it is missing",
-    )
-
-
-def delete(name: str, uid: str) -> Delete:
-    return Delete(
-        resource=PODS,
-        namespace="default",
-        name=name,
-        uid=uid,
-        subject=WORKER_POD,
-        scope="group wg",
-        why="it is too much",
-    )
-
-
-def require(name: str) -> Require:
-    return Require(
-        resource=PODS, namespace="default", name=name, subject=Subject("friend", "Friend"), scope="friend", why="why"
-    )
-
-
-def patch(name: str, uid: str) -> Patch:
-    return Patch(
-        resource=PODS,
-        namespace="default",
-        name=name,
-        uid=uid,
-        patch={"metadata": {"annotations": {"colour": "red"}}},
-        subject=HEAD_POD,
-        scope="head",
-        why="it is blue",
-    )
-
-
-def status(name: str, uid: str) -> PatchStatus:
-    return PatchStatus(
-        resource=PODS,
-        namespace="default",
-        name=name,
-        uid=uid,
-        patch={"phase": "Running"},
-        is_urgent=False,
-        leads_on=False,
-        why="it runs",
-    )
-
-
-class Crowd:
-    """A transport that counts how many requests are under way at once; none ends before others could begin."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self._under_way = 0
-        self.most = 0
-
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        self._under_way += 1
-        self.most = max(self.most, self._under_way)
-        for _ in range(10):
-            await asyncio.sleep(0)
-        self._under_way -= 1
-        return await self._inner.send(request, timeout=timeout)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(request)
-
-    async def close(self) -> None:
-        await self._inner.close()
+    from kuberay.kube.transport import Response
 
 
 class Rival(Crowd):
@@ -141,31 +39,6 @@ class Rival(Crowd):
             labelled = orjson.dumps({"metadata": {"labels": {"by": "somebody"}}})
             await self._inner.send(Request("PATCH", request.path, (), headers, labelled))
         return await super().send(request, timeout=timeout)
-
-
-class World:
-    """An actor, its store, and the server behind."""
-
-    def __init__(self, client: Client, meddler: Meddler) -> None:
-        self.client = client
-        self.meddler = meddler
-        self.store: Store[Pod] = Store()
-        self.store.replaced([], "1")
-        self.actor = Actor(client, {PODS: Cache(self.store, Pod)}, Lanes(4))
-
-    async def pod(self, name: str, **metadata: Any) -> Pod:
-        """A Pod that is on the server and in the cache."""
-        made = await self.client.create(PODS, body(name, **metadata), namespace="default", type=Pod)
-        self.store.applied(made)
-        return made
-
-    async def names(self) -> list[str]:
-        return sorted(pod.name for pod in (await self.client.list(PODS, namespace="default", type=Pod)).items)
-
-
-@pytest.fixture
-async def world() -> World:
-    return World(*await embedded())
 
 
 class TestCreating:
@@ -428,114 +301,6 @@ class TestDeleting:
         assert "default/p0: protected" in line["what"]
 
 
-class TestFailuresInPassing:
-    """They say nothing about the object: the same write may succeed in a moment."""
-
-    @pytest.fixture(params=[Timeout("too slow"), InternalError("etcd"), TransportError("reset"), TooManyRequests()])
-    def error(self, request: pytest.FixtureRequest) -> KubeError:
-        found: KubeError = request.param
-        return found
-
-    async def test_they_hold_up_their_own_scope_only(self, world: World, error: KubeError) -> None:
-        world.meddler.before = lambda request: error if b'"slow' in (request.body or b"") else None
-        count = len(world.meddler.writes)
-        stage = [*(create(f"slow{number}", scope="a") for number in range(20)), create("b", scope="b")]
-        outcome = await world.actor.run([stage], "u-1")
-        assert await world.names() == ["b"]
-        assert len(world.meddler.writes) - count <= 5
-        assert outcome.interruption is None
-        (refusal, *_) = outcome.refusals
-        assert (refusal.scope, refusal.is_passing) == ("a", True)
-
-    async def test_what_comes_after_them_waits(self, world: World, error: KubeError) -> None:
-        world.meddler.before = lambda request: error if b'"a"' in (request.body or b"") else None
-        await world.actor.run([[create("a", scope="a"), create("b", scope="b")], [create("c", scope="c")]], "u-1")
-        assert await world.names() == ["b"]
-
-    async def test_they_are_an_interruption_when_nothing_else_came_of_it(self, world: World, error: KubeError) -> None:
-        world.meddler.before = lambda _: error
-        outcome = await world.actor.run([[create("a", scope="a"), create("b", scope="b")]], "u-1")
-        assert outcome.interruption is error
-        assert outcome.refused == []
-
-    async def test_users_hear_of_them_when_they_do_not_pass(self, world: World, error: KubeError) -> None:
-        world.meddler.before = lambda _: error
-        outcome = await world.actor.run([[create("a")]], "u-1")
-        known: dict[str, Failure] = {}
-        told = []
-        for now in (0.0, 1.0, 4.0):
-            known = failures.after(known, (), outcome.refusals, generation=1, now=now)
-            told.append([event.reason for event in announcements(outcome, known)])
-        assert told == [[], [], ["FailedToCreateHeadPod"]]
-
-
-def proxy(request: Request) -> KubeError:
-    """What somebody on the way says who does not know where the server is."""
-    return decoding.refusal(request, 404, {}, b"404 page not found\n")
-
-
-def unserved(request: Request) -> KubeError:
-    """What an API server says that does not serve the path at the moment."""
-    return NotFound("the server could not find the requested resource")
-
-
-@pytest.mark.parametrize("said", [proxy, unserved])
-class TestAnswersThatNothingIsThere:
-    """Nobody looks again at an object that is gone, so it has to be said of the object, by who knows it."""
-
-    @pytest.mark.parametrize("is_update", [False, True])
-    async def test_one_that_was_to_be_changed_is_still_known(
-        self, world: World, said: Callable[[Request], KubeError], is_update: bool
-    ) -> None:
-        pod = await world.pod("a")
-        world.meddler.before = said
-        change = replace(patch("a", pod.metadata.uid), is_update=is_update)
-        outcome = await world.actor.run([[change]], "u-1")
-        assert isinstance(outcome.interruption, NotFound)
-        assert list(world.store) == [pod]
-
-    async def test_so_is_one_that_was_to_be_deleted(self, world: World, said: Callable[[Request], KubeError]) -> None:
-        pod = await world.pod("a")
-        world.meddler.before = said
-        outcome = await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
-        assert isinstance(outcome.interruption, NotFound)
-        assert list(world.store) == [pod]
-
-    async def test_so_is_one_that_a_conflict_is_about(self, world: World, said: Callable[[Request], KubeError]) -> None:
-        pod = await world.pod("a")
-        world.meddler.before = lambda request: Conflict("no") if request.method == "DELETE" else said(request)
-        outcome = await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1")
-        assert isinstance(outcome.interruption, NotFound)
-        assert list(world.store) == [pod]
-
-    async def test_one_that_has_the_name_is_asked_for_again(
-        self, world: World, said: Callable[[Request], KubeError]
-    ) -> None:
-        world.meddler.before = lambda request: AlreadyExists("a") if request.method == "POST" else said(request)
-        outcome = await world.actor.run([[create("a")]], "u-1")
-        assert isinstance(outcome.interruption, NotFound)
-
-    async def test_one_that_is_required_is_looked_for_again_and_not_told_to_be_missing(
-        self, world: World, said: Callable[[Request], KubeError]
-    ) -> None:
-        world.meddler.before = said
-        outcome = await world.actor.run([[require("a")]], "u-1")
-        assert isinstance(outcome.interruption, NotFound)
-
-    async def test_one_that_was_to_be_made_is_made_soon(
-        self, world: World, said: Callable[[Request], KubeError]
-    ) -> None:
-        world.meddler.before = said
-        outcome = await world.actor.run([[create("a")]], "u-1")
-        assert isinstance(outcome.interruption, NotFound)
-
-    async def test_a_status_is_still_to_be_written(self, world: World, said: Callable[[Request], KubeError]) -> None:
-        pod = await world.pod("a")
-        world.meddler.before = said
-        with pytest.raises(NotFound):
-            await world.actor.patch_status(status("a", pod.metadata.uid))
-
-
 class TestStatus:
     async def test_one_that_is_gone_has_no_need_of_it(self, world: World) -> None:
         assert await world.actor.patch_status(status("a", "u")) is None
@@ -571,75 +336,3 @@ class TestStages:
         await actor.run([[create(f"p{number}") for number in range(20)]], "u-1")
         assert crowd.most == 4
         assert len(await world.names()) == 20
-
-
-class Laggard(Crowd):
-    """A transport that answers for the Pod `a` only when another request has been answered."""
-
-    def __init__(self, inner: Transport) -> None:
-        super().__init__(inner)
-        self._other = asyncio.Event()
-
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        if b'"name":"a"' in (request.body or b""):
-            await self._other.wait()
-        try:
-            return await super().send(request, timeout=timeout)
-        finally:
-            self._other.set()
-
-
-class TestLog:
-    async def test_things_are_told_in_the_order_in_which_they_were_planned(self, world: World) -> None:
-        actor = Actor(Client(Laggard(world.client.transport)), {PODS: Cache(world.store, Pod)}, Lanes(4))
-        outcome = await actor.run([[create("a"), create("b")]], "u-1")
-        assert [action.name for action in outcome.done] == ["a", "b"]
-
-    async def test_so_are_those_that_were_refused(self, world: World) -> None:
-        world.meddler.before = lambda request: Forbidden("no") if request.method == "POST" else None
-        actor = Actor(Client(Laggard(world.client.transport)), {PODS: Cache(world.store, Pod)}, Lanes(4))
-        outcome = await actor.run([[create("a", scope="one"), create("b", scope="other")]], "u-1")
-        assert [action.name for action, _ in outcome.refused] == ["a", "b"]
-
-    async def test_what_is_done_for_one_reason_is_one_line_with_all_names(self, world: World) -> None:
-        pod = await world.pod("old")
-        with capture_logs() as lines:
-            await world.actor.run([[delete("old", pod.metadata.uid)], [create("a"), create("b")]], "u-1")
-        told = [(each["event"], each["what"], each["why"]) for each in lines]
-        assert told == [("deleted", "worker Pod", "it is too much"), ("created", "head Pod", "it is missing")]
-        assert lines[1]["name"] == "a, b"
-
-    async def test_very_many_are_told_in_several_lines(self, world: World) -> None:
-        with capture_logs() as lines:
-            await world.actor.run([[create(f"p{number}") for number in range(250)]], "u-1")
-        assert [len(each["name"].split(", ")) for each in lines] == [100, 100, 50]
-
-    async def test_what_was_done_before_an_interruption_is_told(self, world: World) -> None:
-        world.meddler.before = lambda request: TransportError("gone") if b'"b"' in (request.body or b"") else None
-        with capture_logs() as lines:
-            await world.actor.run([[create("a")], [create("b")]], "u-1")
-        assert [each.get("name") for each in lines] == ["a", None]
-        assert lines[1]["event"] == "failed in passing"
-
-
-class TestAnnouncements:
-    async def test_one_thing_is_told_in_one_sentence(self, world: World) -> None:
-        (event,) = announcements(await world.actor.run([[create("a")]], "u-1"), {})
-        assert (event.type, event.reason, event.action) == ("Normal", "CreatedHeadPod", "Create")
-        assert event.note == "Created head Pod default/a"
-
-    async def test_many_things_are_one_event(self, world: World) -> None:
-        (event,) = announcements(await world.actor.run([[create(f"p{n:02}") for n in range(20)]], "u-1"), {})
-        assert event.note.startswith("Created 20 head Pods: default/p00, default/p01, default/p02, ")
-        assert event.note.endswith(" and 8 more")
-
-    async def test_a_removal_tells_why(self, world: World) -> None:
-        pod = await world.pod("a")
-        (event,) = announcements(await world.actor.run([[delete("a", pod.metadata.uid)]], "u-1"), {})
-        assert (event.reason, event.action) == ("DeletedWorkerPod", "Delete")
-        assert event.note == "Deleted worker Pod default/a; it is too much"
-
-    async def test_a_refusal_is_a_warning_with_the_servers_words(self, world: World) -> None:
-        (event,) = announcements(await world.actor.run([[create("Bad")]], "u-1"), {})
-        assert (event.type, event.reason) == ("Warning", "FailedToCreateHeadPod")
-        assert event.note.startswith("Failed to create head Pod default/Bad; ")

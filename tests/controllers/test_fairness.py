@@ -15,8 +15,8 @@ from kuberay.kube.client import Client
 from kuberay.kube.lanes import Lanes
 from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
+from tests.controllers.acting import create, delete, patch
 from tests.controllers.embedded import embedded
-from tests.controllers.test_act import create, delete, patch
 
 if TYPE_CHECKING:
     from kuberay.kube.transport import Request, Response, Transport
