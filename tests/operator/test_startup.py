@@ -104,6 +104,14 @@ class TestFlags:
             "--zap-encoder has no effect: --log-stdout-encoder decides",
         )
 
+    def test_what_this_version_does_not_do_is_told_whoever_asks_for_it(self) -> None:
+        proxy = "--use-kubernetes-proxy (useKubernetesProxy) has no effect yet: nobody asks Ray"
+        jobs = "deleteRayJobAfterJobFinishes has no effect yet: RayJobs are not looked at"
+        assert startup("--use-kubernetes-proxy").notices == (proxy,)
+        assert startup("--use-kubernetes-proxy=false").notices == ()
+        file = "useKubernetesProxy: true\ndeleteRayJobAfterJobFinishes: true\n"
+        assert startup("--config=c.yaml", file=file).notices == (proxy, jobs)
+
 
 class TestFile:
     def test_it_replaces_the_flags_and_says_which_it_put_out_of_force(self) -> None:

@@ -99,11 +99,6 @@ class Store(Generic[T]):
         """Whether the watch has shown everything up to this version."""
         return self.is_synced and version_order(self.resource_version) >= version_order(resource_version)
 
-    def has_unconfirmed(self, index: str, value: str) -> bool:
-        """Whether a write of ours to an object under this value has not been seen by the watch yet."""
-        of = self._index_functions[index]
-        return any(value in of(write.obj) for write in self._writes.values())
-
     def written(self, key: Key, resource_version: str) -> T | None:
         """The object in this very state, if it is we who wrote it and the watch has not confirmed that yet."""
         write = self._writes.get(key)

@@ -38,11 +38,15 @@ _BESIDE_A_FILE = frozenset(
 """Flags that count although there is a Configuration file."""
 _WITHOUT_EFFECT = {
     "forced-cluster-upgrade": "--forced-cluster-upgrade is deprecated and has no effect",
-    "use-kubernetes-proxy": "--use-kubernetes-proxy has no effect yet: nothing asks Ray for anything",
     "zap-encoder": "--zap-encoder has no effect: --log-stdout-encoder decides",
     "zap-stacktrace-level": "--zap-stacktrace-level has no effect: only mistakes of the program have a trace",
     "zap-time-encoding": "--zap-time-encoding has no effect: times are ISO 8601",
 }
+_NOT_YET = {
+    "use_kubernetes_proxy": "--use-kubernetes-proxy (useKubernetesProxy) has no effect yet: nobody asks Ray",
+    "delete_ray_job_after_job_finishes": "deleteRayJobAfterJobFinishes has no effect yet: RayJobs are not looked at",
+}
+"""Fields of a Configuration that ask for what this version does not do, and what to say of them."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 
 
@@ -87,6 +91,7 @@ def prepare(flags: Flags, environment: Mapping[str, str], read_file: Callable[[s
     """
     gates, notices = _gates(flags.feature_gates)
     told, more = _told(flags, read_file)
+    more += [text for name, text in _NOT_YET.items() if getattr(told, name)]
     _refuse_schedulers(told)
     _refuse_numbers(told)
     _refuse_namespaces(told)
