@@ -319,7 +319,7 @@ class TestPodsWithoutAReplicasName:
         assert deletes(found) == ["w0", "w1", "w2"]
         assert [(index, number) for index, _, number in places(found)] == [(i, h) for i in "012" for h in "01"]
         assert {each.why for each in found.actions if isinstance(each, Delete)} == {
-            "it was made as a replica by itself, which shall have 2 hosts now"
+            "each was a replica by itself, and replicas have 2 hosts now"
         }
 
     def test_no_two_that_were_replicas_by_themselves_pass_for_one_of_two_hosts(self) -> None:

@@ -190,7 +190,7 @@ def _trouble(
     if len(replica.pods) < size and replica.is_surplus:
         return f"its replica has more than the {size} hosts that it shall have", None
     if len(replica.pods) < size and replica.is_single:
-        return f"it was made as a replica by itself, which shall have {size} hosts now", None
+        return f"each was a replica by itself, and replicas have {size} hosts now", None
     is_excused = replica.is_makeshift or is_held_up or _is_in_the_making(replica)
     if len(replica.pods) < size and not is_excused:
         return f"{what} has lost {size - len(replica.pods)} of its {size} hosts", None
