@@ -122,7 +122,7 @@ class Decoder(Generic[T]):
     def __init__(self, type: type[T] | None) -> None:
         self._object: Callable[[bytes | msgspec.Raw], T]
         self._list: Callable[[bytes], _List[T]] | None = None
-        self._event: Callable[[bytes], Event[T]] | None = None
+        self._event: Callable[[bytes | memoryview], Event[T]] | None = None
         if type is None:
             self._object = cast("Callable[[bytes | msgspec.Raw], T]", lambda body: orjson.loads(memoryview(body)))
         elif hasattr(type, "from_dict"):
@@ -173,7 +173,7 @@ class Decoder(Generic[T]):
         return Page(items, parts.metadata.resource_version, parts.metadata.continue_, tuple(unreadable))
 
     def event(
-        self, line: bytes, known: Callable[[Key, str], T | None] = lambda *_: None
+        self, line: bytes | memoryview, known: Callable[[Key, str], T | None] = lambda *_: None
     ) -> Event[T] | Bookmark | Unreadable:
         """One line of a watch.
 
@@ -264,7 +264,7 @@ def _why(error: Exception) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _skimmed(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
+def _skimmed(decoder: msgspec.json.Decoder[T], body: bytes | memoryview | msgspec.Raw) -> T:
     """What a type reads that only passes over what is nested. An API server takes objects ten times as deep as Python
     goes, and passing over takes little of the stack."""
     try:
@@ -285,5 +285,5 @@ def _without_managed_fields(document: Any) -> Any:
     return document
 
 
-def _start(body: bytes) -> str:
+def _start(body: bytes | memoryview) -> str:
     return bytes(body[:_SHOWN]).decode("utf-8", "replace")

