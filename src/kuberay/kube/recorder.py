@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
 import structlog
 
 from kuberay.kube.errors import AlreadyExists, KubeError, NotFound, is_passing
@@ -102,6 +103,10 @@ class _Sent:
     name: str
     count: int
     at: float
+
+
+class _Taken(msgspec.Struct):
+    """An event as the server has stored it: nothing of it is news."""
 
 
 class Recorder:
@@ -216,7 +221,7 @@ class Recorder:
         if sent is not None:
             series = {"count": sent.count + waiting.count, "lastObservedTime": _micro(waiting.last)}
             try:
-                await self._client.patch(EVENTS, sent.name, {"series": series}, namespace=namespace)
+                await self._client.patch(EVENTS, sent.name, {"series": series}, namespace=namespace, type=_Taken)
             except NotFound:
                 pass  # the server forgets events after an hour; begin anew
             else:
@@ -224,7 +229,8 @@ class Recorder:
                 return
         # There already: an earlier attempt was taken, but its answer was lost.
         with contextlib.suppress(AlreadyExists):
-            await self._client.create(EVENTS, self._body(name, namespace, kind, waiting), namespace=namespace)
+            body = self._body(name, namespace, kind, waiting)
+            await self._client.create(EVENTS, body, namespace=namespace, type=_Taken)
         self._remember(kind, name, waiting.count)
 
     def _body(self, name: str, namespace: str, kind: _Kind, waiting: _Waiting) -> dict[str, Any]:
