@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import site
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ import msgspec
 import yaml
 from tests import control_plane
 
+import kuberay
 from bench.rig import manifests
 from bench.rig.audit import Audit
 from bench.rig.process import Measured, running
@@ -89,7 +91,8 @@ class Candidate:
     @staticmethod
     def all() -> list[Candidate]:
         """Ours, and the Go operator as it comes and tuned if `KUBERAY_GO_OPERATOR` names it."""
-        ours = Candidate("ours", (sys.executable, "-c", _AS_IN_THE_IMAGE, "operator"))
+        python = os.environ.get("KUBERAY_BENCH_PYTHON") or sys.executable
+        ours = Candidate("ours", (python, "-c", _AS_IN_THE_IMAGE, "operator"))
         go = os.environ.get("KUBERAY_GO_OPERATOR")
         if not go:
             return [ours]
@@ -122,7 +125,9 @@ class Rig:
         flags = ("--enable-leader-election=false", "--enable-metrics", "--metrics-addr=127.0.0.1:0")
         health = "--health-probe-bind-address=127.0.0.1:0"
         command = [*candidate.command, *flags, health, f"--kubeconfig={self.account}"]
-        with running(command, self._folder / "operator.log") as process:
+        # Another interpreter than this one has these packages as well.
+        packages = os.pathsep.join((str(Path(kuberay.__file__).parents[1]), *site.getsitepackages()))
+        with running(command, self._folder / "operator.log", {"PYTHONPATH": packages}) as process:
             yield process
 
     @contextlib.asynccontextmanager
