@@ -7,9 +7,9 @@ memory; P6 a cluster that grows beside others that are edited; P7 all are delete
 P9 one change of a Pod in a large cluster that is settled. Without names: P1, P2, P3, P4, P7, P8 and P9. Small by
 default; `--full` has the sizes for which figures of the Go operator are known, which stand beside ours.
 `KUBERAY_GO_OPERATOR` names a KubeRay binary to be measured too. `KUBERAY_BENCH_PYTHON` names an interpreter for our
-operator, of the same version as this one: that of the image was built with optimizations, which make it faster, and
-others were not. Times hold only within one run on one machine, and so
-are given as ratios; counts of API calls are exact, and only they fail the run.
+operator, of the same version as this one: one that was built without optimizations is slower than those that users
+have. Times hold only within one run on one machine, and so are given as ratios; counts of API calls are
+exact, and only they fail the run.
 """
 
 from __future__ import annotations

@@ -14,13 +14,7 @@ from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
 from kuberay.controllers.plan import Subject
 from kuberay.kube.client import Client, PatchType
-from kuberay.kube.errors import (
-    AlreadyExists,
-    Conflict,
-    Forbidden,
-    NotFound,
-    TransportError,
-)
+from kuberay.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, TransportError
 from kuberay.kube.lanes import Lanes
 from kuberay.kube.resources import PODS
 from kuberay.kube.transport import Request

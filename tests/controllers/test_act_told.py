@@ -11,10 +11,7 @@ from kuberay.api.core import Pod
 from kuberay.controllers.act import Actor, Cache
 from kuberay.controllers.announce import announcements
 from kuberay.kube.client import Client
-from kuberay.kube.errors import (
-    Forbidden,
-    TransportError,
-)
+from kuberay.kube.errors import Forbidden, TransportError
 from kuberay.kube.lanes import Lanes
 from kuberay.kube.resources import PODS
 from tests.controllers.acting import Crowd, World, create, delete

@@ -166,7 +166,7 @@ def replicas(situation: Seen, one: WorkerGroupSpec) -> int:
     """How many replicas a group has; Pods without a replica's name make one together, as many as it takes."""
     if scaling.hosts(one) == 1:
         return len(situation.of_group(one.group_name))
-    members = [each for each in situation.of_group(one.group_name) if not scaling.is_single(each)]
+    members = [each for each in situation.of_group(one.group_name) if not was_whole(each)]
     names = [each.metadata.labels.get(labels.REPLICA_NAME, "") for each in members]
     return len(set(names) - {""}) + names.count("") // HOSTS
 
@@ -248,17 +248,21 @@ def is_unwanted(situation: Seen, worker: Pod) -> bool:
     is_surplus = len(live) > scaling.desired_pods(one) and not situation.cluster.spec.is_autoscaling
     if scaling.hosts(one) == 1:
         return is_surplus or worker.name in named
-    if scaling.is_single(worker):
+    if was_whole(worker):
         return True
     replica = worker.metadata.labels.get(labels.REPLICA_NAME, "")
     mates = [
-        each
-        for each in live
-        if each.metadata.labels.get(labels.REPLICA_NAME, "") == replica and not scaling.is_single(each)
+        each for each in live if each.metadata.labels.get(labels.REPLICA_NAME, "") == replica and not was_whole(each)
     ]
     is_broken = any(each.is_leaving or beyond_repair(each) is not None for each in members if each in mates or replica)
     is_incomplete = len(mates) % HOSTS != 0
     return is_surplus or is_broken or is_incomplete or any(each.name in named for each in mates)
+
+
+def was_whole(worker: Pod) -> bool:
+    """Whether a worker was a replica by itself, as before `numOfHosts` was raised from 1."""
+    found = worker.metadata.labels
+    return labels.REPLICA_INDEX in found and labels.REPLICA_NAME not in found
 
 
 @given(situations())

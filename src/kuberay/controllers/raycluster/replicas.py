@@ -18,6 +18,7 @@ from kuberay.controllers.raycluster.scaling import (
     delete,
     desired_pods,
     hosts,
+    is_single,
     label_number,
     may_choose_victims,
     named_workers,
@@ -54,11 +55,6 @@ class Replica:
     def is_makeshift(self) -> bool:
         """Whether it is made up of Pods without a replica's name, each of which comes and goes by itself."""
         return not self.name and self.index < 0 and not self.is_surplus
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it is a Pod that was a whole replica, before there were several hosts to each."""
-        return not self.name and self.index >= 0
 
 
 def scale(
@@ -189,7 +185,7 @@ def _trouble(
             return why if replica.is_makeshift else f"{what} goes with {pod.name}: {why}", None
     if len(replica.pods) < size and replica.is_surplus:
         return f"its replica has more than the {size} hosts that it shall have", None
-    if len(replica.pods) < size and replica.is_single:
+    if len(replica.pods) < size and is_single(replica.pods[0]):
         return f"each was a replica by itself, and replicas have {size} hosts now", None
     is_excused = replica.is_makeshift or is_held_up or _is_in_the_making(replica)
     if len(replica.pods) < size and not is_excused:
