@@ -80,6 +80,12 @@ class TestRights:
         few = replace(EVERYWHERE, namespace="ops", watch_namespaces=("default",))
         assert bound(objects(few)) == there | granted(rights.OUTSIDE) | self.OWN
 
+    def test_whoever_turns_to_few_namespaces_keeps_no_right_elsewhere(self) -> None:
+        few = replace(EVERYWHERE, namespace="ops", watch_namespaces=("a",))
+        made = objects(replace(EVERYWHERE, namespace="ops")) + objects(few)
+        left = {(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]): each for each in made}
+        assert bound(list(left.values())) == bound(objects(few))
+
     def test_they_follow_the_lease(self) -> None:
         moved = replace(EVERYWHERE, namespace="ops", arguments=("--leader-election-namespace=x",))
         alone = replace(EVERYWHERE, namespace="ops", arguments=("--enable-leader-election=false",))

@@ -29,7 +29,7 @@ import click
     default="",
     metavar="A,B",
     help="Work only there, with rights only there, to get Nodes, and to tell of namespaces in default. "
-    "Default: everywhere.",
+    "Default: everywhere. A namespace that is left out later keeps its RoleBinding until that is deleted.",
 )
 @click.option(
     "--crds",

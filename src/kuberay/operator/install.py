@@ -97,18 +97,22 @@ def _read_in_pod(file: str) -> str:
 
 
 def _rights(installation: Installation) -> list[Json]:
-    """Rights everywhere, or where the operator works and the little that it needs elsewhere."""
+    """Rights everywhere, or where the operator works and the little that it needs elsewhere.
+
+    What is bound everywhere has one name in both cases: whoever turns to few namespaces keeps no more than is printed.
+    """
     namespace = installation.namespace
     name = _own(namespace)
     watched = installation.watch_namespaces
     if not watched:
         return _cluster_role(name, rights.USED + rights.OUTSIDE + rights.GRANTED, namespace)
-    made = [_object(f"{_RBAC}/v1", "ClusterRole", name) | {"rules": rights.rules(rights.USED + rights.GRANTED)}]
-    binding = _binding("ClusterRole", name, namespace)
-    made += [_object(f"{_RBAC}/v1", "RoleBinding", name, each) | binding for each in watched]
+    there = f"{name}:watched"
+    made = [_object(f"{_RBAC}/v1", "ClusterRole", there) | {"rules": rights.rules(rights.USED + rights.GRANTED)}]
+    binding = _binding("ClusterRole", there, namespace)
+    made += [_object(f"{_RBAC}/v1", "RoleBinding", there, each) | binding for each in watched]
     if _DEFAULT not in watched:
         made += _role(f"{name}:events", rights.IN_DEFAULT, namespace, _DEFAULT)
-    return made + _cluster_role(f"{name}:nodes", rights.OUTSIDE, namespace)
+    return made + _cluster_role(name, rights.OUTSIDE, namespace)
 
 
 def _own(namespace: str) -> str:
