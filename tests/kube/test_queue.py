@@ -264,7 +264,7 @@ class AgainstAModel(RuleBasedStateMachine):
     def fail(self, key: str) -> None:
         failed = self.failures.get(key, 0)
         delay = self.q.retry(key)
-        assert delay == 0.005 * 2**failed
+        assert delay == min(0.005 * 2**failed, 1000.0)
         self.failures[key] = failed + 1
         self.asked(key, self.loop.time() + delay, self.held.get(key, 0))
 
