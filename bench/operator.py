@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 _NOISE = 0.3
 """Cores of other programs from which on Pods start so far apart that several statuses tell of them."""
-_ROUNDS = 3
+_ROUNDS = 5
 """Of what is measured in turns with the bare client."""
 _SHORT_ROUNDS = 7
 """Of what takes seconds: the shorter, the more it is at the mercy of the moment."""
