@@ -15,7 +15,7 @@ def head(**fields: Any) -> str:
 
 
 def worker(**fields: Any) -> str:
-    return origin.of_worker(cluster(groups=[group(**fields)]).spec.worker_group_specs[0])
+    return origin.of_workers(cluster(groups=[group(**fields)]).spec)[0]
 
 
 class TestAHead:
@@ -26,7 +26,12 @@ class TestAHead:
             ({"enableInTreeAutoscaling": True}, "enableInTreeAutoscaling"),
             ({"head": {"template": template("other")}}, "headGroupSpec.template.spec.containers[0].name"),
             ({"head": {"rayStartParams": {"port": "1"}}}, "headGroupSpec.rayStartParams"),
-            ({"autoscalerOptions": {"image": "x"}}, "autoscalerOptions"),
+            ({"authOptions": {"mode": "token"}}, "authOptions"),
+            ({"gcsFaultToleranceOptions": {"backend": "rocksdb"}}, "gcsFaultToleranceOptions"),
+            (
+                {"head": {"template": template("ray-head", metadata={"annotations": {"a": "b"}})}},
+                "headGroupSpec.template.metadata.annotations",
+            ),
         ],
     )
     def test_a_field_of_its_own_or_of_the_whole_cluster_counts(self, fields: dict[str, Any], path: str) -> None:
@@ -39,11 +44,29 @@ class TestAHead:
             {"suspend": False},
             {"upgradeStrategy": {"type": "None"}},
             {"head": {"template": template("ray-head"), "enableIngress": True}},
-            {"autoscalerOptions": {"upscalingMode": "Default", "idleTimeoutSeconds": 5}},
+            {"autoscalerOptions": {"image": "x"}},
+            {"enableInTreeAutoscaling": False},
+            {"authOptions": {"mode": "disabled"}},
         ],
     )
     def test_what_takes_effect_without_a_new_pod_does_not(self, fields: dict[str, Any]) -> None:
         assert origin.changed(head(), head(**fields)) == []
+
+    def test_what_the_autoscaler_reads_by_itself_does_not(self) -> None:
+        plain = head(enableInTreeAutoscaling=True)
+        for options, found in (
+            ({"upscalingMode": "Default", "idleTimeoutSeconds": 5}, []),
+            ({"image": "x"}, ["autoscalerOptions"]),
+        ):
+            assert origin.changed(plain, head(enableInTreeAutoscaling=True, autoscalerOptions=options)) == found
+
+    def test_what_goes_into_the_volume_claim_does_not(self) -> None:
+        plain = {"backend": "rocksdb", "storage": {"size": "1Gi"}}
+        other = {"backend": "rocksdb", "storage": {"size": "2Gi", "deletionPolicy": "Retain"}}
+        moved = {"backend": "rocksdb", "storage": {"size": "1Gi", "claimName": "mine"}}
+        before = head(gcsFaultToleranceOptions=plain)
+        assert origin.changed(before, head(gcsFaultToleranceOptions=other)) == []
+        assert origin.changed(before, head(gcsFaultToleranceOptions=moved)) == ["gcsFaultToleranceOptions"]
 
 
 class TestWhicheverCrdsThereAre:
@@ -71,6 +94,20 @@ class TestWhicheverCrdsThereAre:
 
 
 class TestAWorker:
+    @pytest.mark.parametrize(
+        ("fields", "path"),
+        [
+            ({"authOptions": {"mode": "token"}}, "authOptions"),
+            ({"rayVersion": "2.53.0"}, "rayVersion"),
+            ({"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}, "gcsFaultToleranceOptions"),
+            ({"head": {"rayStartParams": {"port": "1"}}}, "headGroupSpec.rayStartParams"),
+            ({"enableInTreeAutoscaling": True, "autoscalerOptions": {"version": "v2"}}, "autoscalerOptions"),
+        ],
+    )
+    def test_what_the_whole_cluster_says_of_it_is_a_field(self, fields: dict[str, Any], path: str) -> None:
+        [before], [after] = (origin.of_workers(cluster(**each).spec) for each in ({}, fields))
+        assert origin.changed(before, after) == [f"^{path}"]
+
     def test_every_part_of_a_container_is_a_field(self) -> None:
         given = template("ray-worker", image="new", env=[{"name": "A", "value": "1"}])
         assert origin.changed(worker(), worker(template=given)) == [
@@ -100,8 +137,9 @@ class TestHowItIsWritten:
         given = template("w", metadata={"labels": {"a": "b"}}, pod={"initContainers": [{"name": "i"}], "hostIPC": True})
         paths = origin.changed(worker(template=given), "v2:other=AAAA")
         assert paths == [
+            "^rayVersion",
             "other",
-            "template.metadata",
+            "template.metadata.labels",
             "template.spec.containers[0].image",
             "template.spec.containers[0].name",
             "template.spec.hostIPC",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 import pytest
 
+from kuberay.api.v1 import RayCluster
+from kuberay.build import origin
 from kuberay.build.revision import revision
 from tests.build.clusters import cluster, group, template
 
@@ -28,6 +31,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "hosts": {"groups": [group(numOfHosts=2)]},
     "priority": {"groups": [group(priority=1)]},
     "annotations of the head Service": {"headServiceAnnotations": {"a": "b"}},
+    "a head Service, even if nothing is said of it": {"head": {"template": template("ray-head"), "headService": {}}},
 }
 
 
@@ -45,6 +49,63 @@ def test_it_looks_as_clients_expect() -> None:
     text = revision(cluster().spec)
     assert len(text) == 32
     assert set(text) <= set("0123456789ABCDEFGHIJKLMNOPQRSTUV")
+
+
+class TestHoweverItIsSpelled:
+    """A manifest that says the same in other words restarts nothing."""
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (
+                {"resources": {"limits": {"cpu": 1, "memory": "2Gi"}}},
+                {"resources": {"limits": {"cpu": "1000m", "memory": "2048Mi"}}},
+            ),
+            ({}, {"resources": {}}),
+            ({}, {"resources": {"limits": {}}}),
+            ({}, {"env": [], "command": []}),
+            ({"env": [{"name": "A"}]}, {"env": [{"name": "A", "value": ""}]}),
+            ({}, {"metadata": {}}),
+            ({}, {"metadata": {"labels": {}}}),
+            ({}, {"pod": {"nodeSelector": {}, "volumes": [], "hostNetwork": False}}),
+        ],
+    )
+    def test_a_template_is_the_same(self, one: dict[str, Any], other: dict[str, Any]) -> None:
+        for name in ("head", "groups"):
+            before, after = (_with(name, template("ray", **fields)) for fields in (one, other))
+            assert revision(before) == revision(after)
+            assert origin.of_head(before) == origin.of_head(after)
+            assert origin.of_workers(before) == origin.of_workers(after)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ({"rayVersion": None}, {"rayVersion": ""}),
+            ({"head": {"template": template("h"), "serviceType": ""}}, {"head": {"template": template("h")}}),
+            (
+                {"autoscalerOptions": {"resources": {"limits": {"cpu": "1"}}}},
+                {"autoscalerOptions": {"resources": {"limits": {"cpu": 1}}}},
+            ),
+        ],
+    )
+    def test_a_spec_is_the_same(self, one: dict[str, Any], other: dict[str, Any]) -> None:
+        before, after = (_cached(cluster(enableInTreeAutoscaling=True, **fields)) for fields in (one, other))
+        assert revision(before) == revision(after)
+        assert origin.of_head(before) == origin.of_head(after)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ({"resources": {"limits": {"cpu": "1"}}}, {"resources": {"limits": {"cpu": "1001m"}}}),
+            ({"pod": {"volumes": [{"name": "v"}]}}, {"pod": {"volumes": [{"name": "v", "emptyDir": {}}]}}),
+            ({}, {"pod": {"enableServiceLinks": False}}),
+            ({}, {"securityContext": {}}),
+            ({"env": [{"name": "A"}]}, {"env": [{"name": "A", "value": "0"}]}),
+        ],
+    )
+    def test_what_may_mean_something_else_is_another(self, one: dict[str, Any], other: dict[str, Any]) -> None:
+        before, after = (_with("head", template("ray", **fields)) for fields in (one, other))
+        assert revision(before) != revision(after)
 
 
 class TestWhicheverCrdsThereAre:
@@ -83,6 +144,10 @@ class TestWhicheverCrdsThereAre:
         """It may be that of a newer Kubernetes."""
         with_it = _with("head", template("ray-head", pod={"fromTheFuture": True}))
         assert revision(with_it) != revision(cluster().spec)
+
+
+def _cached(given: RayCluster) -> RayClusterSpec:
+    return msgspec.json.decode(given.to_json(), type=RayCluster).spec
 
 
 def _with(name: str, given: dict[str, Any]) -> RayClusterSpec:

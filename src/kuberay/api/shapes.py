@@ -1,13 +1,13 @@
 """Pod templates and Services as an API server would take them if it had the full CRDs.
 
 With the slim ones it stores what it is given: without defaults, and whatever its shape. Nothing shall depend on which
-of the two a Kubernetes has, so whoever compares what a spec says compares it `completed`, and nothing is made from one
-whose `problems` hold an error: it could never become a Pod.
+of the two a Kubernetes has, so whoever makes something of a spec takes it `completed`, whoever compares what it says
+compares its `meaning`, and nothing is made from one whose `problems` hold an error: it could never become a Pod.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -15,10 +15,13 @@ import orjson
 
 from kuberay.api import kubernetes, structural
 from kuberay.api.problems import Problem, beneath, warning
+from kuberay.api.schema import schema_of
+from kuberay.api.spelling import respelled
+from kuberay.api.v1 import RayClusterSpec
 
 if TYPE_CHECKING:
     from kuberay.api.facts import Json
-    from kuberay.api.v1 import RayClusterSpec
+    from kuberay.api.structural import Schema
 
 POD_TEMPLATE = "PodTemplateSpec"
 SERVICE = "Service"
@@ -29,6 +32,8 @@ class Shape(NamedTuple):
 
     completed: Json
     """With defaults, and without nulls. It is shared: nobody changes it."""
+    meaning: Json
+    """The same in one spelling. It is shared, too."""
     problems: tuple[Problem, ...]
     """By paths within it. Unknown fields are warnings: they are dropped, or known to a newer Kubernetes."""
 
@@ -39,7 +44,7 @@ def shape(kind: str, value: Json) -> Shape:
         text = orjson.dumps(value)
     except TypeError as error:
         # It is nested without end, or holds a number that no API server knows: there is nothing that could be sent.
-        return Shape({}, (*_judged(kind, value).problems, Problem("", f"cannot be written as JSON: {error}")))
+        return Shape({}, {}, (*_judged(kind, value).problems, Problem("", f"cannot be written as JSON: {error}")))
     return _known(kind, text)
 
 
@@ -63,6 +68,12 @@ def shape_problems(spec: RayClusterSpec, path: str = "spec") -> list[Problem]:
     ]
 
 
+@cache
+def spec_schema() -> Schema:
+    """That of a cluster's spec, with templates and Services left open: these have shapes of their own."""
+    return schema_of(RayClusterSpec, kubernetes.slim)
+
+
 @lru_cache(maxsize=256)
 def _known(kind: str, text: bytes) -> Shape:
     """Kept for a while: thousands of clusters are made from a few manifests."""
@@ -80,7 +91,7 @@ def _judged(kind: str, value: Any) -> Shape:
     schema = kubernetes.embedded(kind)
     completed = structural.defaulted(value, schema)
     found = structural.problems(completed, schema)
-    return Shape(completed, tuple(_lenient(each) for each in found))
+    return Shape(completed, respelled(completed, schema), tuple(_lenient(each) for each in found))
 
 
 def _lenient(problem: Problem) -> Problem:

@@ -1,8 +1,9 @@
 """What a Pod or Service was made from, field by field: so that a user can be told which changes of a spec wait for new
 Pods, and a Service can follow the spec that it was made from.
 
-Of Pods, only fields that end up in them count. Replicas, Ingress, network policy and what the autoscaler reads by
-itself take effect at once; tolerations and scheduling gates belong to those who place Pods.
+Of Pods, only fields that end up in them count. Replicas, Ingress, network policy, the volume claim and what the
+autoscaler reads by itself take effect at once, or without Pods; tolerations and scheduling gates belong to those who
+place Pods. Another spelling of the same value is no change.
 
 It is written on every Pod, so it is kept short: `v2:h.rayStartParams=5Sx0,h.c[0].image=Yk1-,rayVersion=b2Jl`. Pods
 made before that have a JSON object of the same checksums, and can be read as well.
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kuberay.api.shapes import POD_TEMPLATE, SERVICE, shape
+from kuberay.api.shapes import POD_TEMPLATE, SERVICE, shape, spec_schema
+from kuberay.api.spelling import respelled
 from kuberay.api.templates import mapping, ray_container
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from kuberay.api.v1 import RayClusterSpec, WorkerGroupSpec
+    from kuberay.api.v1 import RayClusterSpec
 
 Json = dict[str, Any]
 
@@ -38,10 +40,16 @@ _AT_ONCE = frozenset(
         "workerGroupSpecs",
     }
 )
-_READ_BY_THE_AUTOSCALER = frozenset({"idleTimeoutSeconds", "upscalingMode"})
+_ELSEWHERE = {
+    "autoscalerOptions": frozenset({"idleTimeoutSeconds", "upscalingMode"}),
+    "storage": frozenset({"accessModes", "deletionPolicy", "size", "storageClassName"}),
+}
+"""Parts of fields that are read by the autoscaler, or go into the volume claim."""
 _IN_PODS = ("labels", "numOfHosts", "rayStartParams", "resources")
 _PLACEMENT = frozenset({"schedulingGates", "tolerations"})
 
+CLUSTER = "^"
+"""Before the paths of a worker's fields that are not its group's, but the whole cluster's."""
 SERVICE_ANNOTATIONS = "headServiceAnnotations."
 SERVICE_TYPE = "headGroupSpec.serviceType"
 HEAD_LABELS = "headGroupSpec.labels"
@@ -63,26 +71,30 @@ _WORDS = {
 
 def of_head(spec: RayClusterSpec) -> str:
     """What a head Pod is made from: the fields of its group, and those that concern the whole cluster."""
-    content = spec.to_dict()
-    fields = {name: value for name, value in content.items() if name not in _AT_ONCE}
-    if "autoscalerOptions" in fields:
-        chosen = fields["autoscalerOptions"]
-        fields["autoscalerOptions"] = {
-            name: value for name, value in chosen.items() if name not in _READ_BY_THE_AUTOSCALER
-        }
+    content = respelled(spec.to_dict(), spec_schema())
     head = {f"headGroupSpec.{path}": value for path, value in _group(content.get("headGroupSpec") or {})}
-    return _written({**fields, **head})
+    return _written({**_shared(spec, content), **head})
 
 
-def of_worker(group: WorkerGroupSpec) -> str:
-    """What the Pods of a worker group are made from, by paths within the group."""
-    return _written(dict(_group(group.to_dict())))
+def of_workers(spec: RayClusterSpec) -> list[str]:
+    """What the Pods of each worker group are made from, by paths within the group and `CLUSTER` paths."""
+    content = respelled(spec.to_dict(), spec_schema())
+    shared = _shared(spec, content)
+    common = {
+        "authOptions": shared.get("authOptions"),
+        "autoscalerOptions": spec.autoscaler_version == "v2" if spec.is_autoscaling else None,
+        "gcsFaultToleranceOptions": "gcsFaultToleranceOptions" in shared,
+        "headGroupSpec.rayStartParams": spec.head_group_spec.ray_start_params.get("port"),
+        "rayVersion": shared.get("rayVersion"),
+    }
+    fields = {f"{CLUSTER}{path}": value for path, value in common.items() if value}
+    return [_written({**fields, **dict(_group(group))}) for group in content.get("workerGroupSpecs") or []]
 
 
 def of_head_service(spec: RayClusterSpec) -> str:
     """What a head Service is made from."""
     group = spec.head_group_spec
-    given = shape(SERVICE, group.head_service or {}).completed
+    given = shape(SERVICE, group.head_service or {}).meaning
     metadata = mapping(given, "metadata")
     fields: Json = {}
     for path, parts in (
@@ -119,13 +131,30 @@ def with_some(before: str, after: str, paths: Collection[str]) -> str:
     return _joined({**kept, **{path: checksum for path, checksum in new.items() if path in paths}})
 
 
+def _shared(spec: RayClusterSpec, content: Json) -> Json:
+    """The fields of the whole cluster that end up in Pods."""
+    without = set(_AT_ONCE)
+    if not spec.is_autoscaling:
+        without |= {"autoscalerOptions", "enableInTreeAutoscaling"}
+    if spec.auth_options is not None and not spec.auth_options.is_token:
+        without.add("authOptions")
+    return {name: _without_elsewhere(name, value) for name, value in content.items() if name not in without}
+
+
+def _without_elsewhere(name: str, value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    elsewhere = _ELSEWHERE.get(name, frozenset())
+    return {key: _without_elsewhere(key, part) for key, part in value.items() if key not in elsewhere}
+
+
 def _exposure(spec: RayClusterSpec) -> Json:
     group = spec.head_group_spec
     return {SERVICE_TYPE: group.service_type, CONTAINER_PORTS: ray_container(_template(group.template)).get("ports")}
 
 
 def _template(given: Json) -> Json:
-    return shape(POD_TEMPLATE, given).completed
+    return shape(POD_TEMPLATE, given).meaning
 
 
 def _group(group: Json) -> Iterator[tuple[str, Any]]:
@@ -134,8 +163,8 @@ def _group(group: Json) -> Iterator[tuple[str, Any]]:
         if group.get(name) and (name, group[name]) != ("numOfHosts", 1):
             yield name, group[name]
     template = _template(group.get("template") or {})
-    if template.get("metadata"):
-        yield "template.metadata", template["metadata"]
+    for name, value in mapping(template, "metadata").items():
+        yield f"template.metadata.{name}", value
     for name, value in mapping(template, "spec").items():
         if name in ("containers", "initContainers") and isinstance(value, list):
             for index, container in enumerate(value):

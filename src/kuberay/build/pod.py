@@ -114,11 +114,11 @@ def worker(
 ) -> PodTemplate:
     """The Pods of a worker group.
 
-    :param made_from: what `origin.of_worker` tells, where that is known.
+    :param made_from: what `origin.of_workers` tells of it, where that is known.
     """
     template, metadata = _template(cluster, group, names.WORKER, group.group_name, options)
     metadata["generateName"] = names.worker_generate_name(cluster, group)
-    metadata["annotations"][labels.MADE_FROM] = made_from or origin.of_worker(group)
+    metadata["annotations"][labels.MADE_FROM] = made_from or _made_from(cluster, group)
     if options.init_container_injection:
         host = names.head_address(cluster, options.cluster_domain)
         waiting = wait_gcs.container(template["spec"]["containers"][0], host, gcs_port(cluster), options)
@@ -130,6 +130,11 @@ def worker(
     auth.authenticate_pod(cluster, spec)
     spec["containers"] += copied(options.worker_sidecars)
     return _finish(cluster, names.WORKER, params, template, metadata, options)
+
+
+def _made_from(cluster: RayCluster, group: WorkerGroupSpec) -> str:
+    groups = [each.group_name for each in cluster.spec.worker_group_specs]
+    return origin.of_workers(cluster.spec)[groups.index(group.group_name)]
 
 
 def gcs_port(cluster: RayCluster) -> str:

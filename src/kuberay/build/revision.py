@@ -1,49 +1,41 @@
 """A short name for what a spec says, without the parts that may change while its Pods live on.
 
 It is written on head Pods and compared when a cluster is upgraded by recreation. Only equality counts; the value is
-opaque, and need not be the one that another operator computes for the same spec. It does not depend on which defaults
-an API server has filled in: one with the slim CRDs leaves out those of templates, and one with older CRDs those of
-fields that it does not know.
+opaque, and need not be the one that another operator computes for the same spec. It does not depend on how a spec is
+spelled, nor on which defaults an API server has filled in: one with the slim CRDs leaves out those of templates, and
+one with older CRDs those of fields that it does not know.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import orjson
 
-from kuberay.api import kubernetes, structural
-from kuberay.api.schema import schema_of
-from kuberay.api.shapes import POD_TEMPLATE, SERVICE, shape
+from kuberay.api import structural
+from kuberay.api.shapes import POD_TEMPLATE, SERVICE, shape, spec_schema
+from kuberay.api.spelling import respelled
 from kuberay.api.templates import mapping
-from kuberay.api.v1 import RayClusterSpec
 
 if TYPE_CHECKING:
-    from kuberay.api.structural import Schema
+    from kuberay.api.v1 import RayClusterSpec
 
 
 def revision(spec: RayClusterSpec) -> str:
     """32 characters that change when the Pods would have to be made anew, and not when they are scaled or moved."""
-    content: dict[str, Any] = structural.defaulted(msgspec.to_builtins(spec), _schema())
+    content: dict[str, Any] = respelled(structural.defaulted(msgspec.to_builtins(spec), spec_schema()), spec_schema())
     content.pop("upgradeStrategy", None)
     head = content.get("headGroupSpec") or {}
     if "headService" in head:
-        head = {**head, "headService": shape(SERVICE, head["headService"]).completed}
+        head = {**head, "headService": shape(SERVICE, head["headService"]).meaning}
     content["headGroupSpec"] = _without_placement(head)
     content["workerGroupSpecs"] = [_worker_group(group) for group in content.get("workerGroupSpecs") or []]
     text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha1(text, usedforsecurity=False).digest()
     return base64.b32hexencode(digest).decode()
-
-
-@cache
-def _schema() -> Schema:
-    """That of a spec, except for templates and Services: these are completed by their own."""
-    return schema_of(RayClusterSpec, kubernetes.slim)
 
 
 def _worker_group(group: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +50,7 @@ def _worker_group(group: dict[str, Any]) -> dict[str, Any]:
 
 def _without_placement(group: dict[str, Any]) -> dict[str, Any]:
     """Tolerations and gates are changed on running Pods by those who place them, such as Kueue."""
-    template = shape(POD_TEMPLATE, group.get("template") or {}).completed
+    template = shape(POD_TEMPLATE, group.get("template") or {}).meaning
     pod_spec = {
         key: value for key, value in mapping(template, "spec").items() if key not in ("tolerations", "schedulingGates")
     }

@@ -100,7 +100,7 @@ class Blueprint:
         spec = self._cluster.spec
         return Origins(
             origin.of_head(spec),
-            tuple(map(origin.of_worker, spec.worker_group_specs)),
+            tuple(origin.of_workers(spec)),
             origin.of_head_service(spec),
             origin.of_serve_service(spec),
         )

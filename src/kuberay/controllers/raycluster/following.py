@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_STAYS = "stays until it is deleted"
 _TYPES = (origin.SERVICE_TYPE, f"{origin.HEAD_SERVICE_SPEC}type")
 _FOR_GOOD = (f"{origin.HEAD_SERVICE_SPEC}clusterIP", f"{origin.HEAD_SERVICE_SPEC}clusterIPs")
-_OF_THE_HEAD = (origin.HEAD_LABELS, "headGroupSpec.template.metadata", origin.CONTAINER_PORTS)
+_OF_THE_HEAD = (origin.HEAD_LABELS, origin.TEMPLATE_LABELS, origin.CONTAINER_PORTS)
 _GO_BY_THE_HEAD = (*_OF_THE_HEAD, f"{origin.HEAD_SERVICE_SPEC}ports", f"{origin.HEAD_SERVICE_SPEC}selector")
 
 
@@ -65,12 +66,22 @@ def changes(seen: Seen, options: ControllerOptions, scopes: dict[str, str]) -> l
 
 
 def waiting_fields(seen: Seen) -> dict[str, list[str]]:
-    """The fields that a Service cannot follow while it lives, by its name. Those of the head are told with the head."""
+    """The fields that a Service cannot follow while it lives, by its name."""
     found = {each.service.name: _unchangeable(each, seen) for each in _followed(seen)}
     service = seen.head_service
     if service is not None and _is_ours(service, seen) and labels.MADE_FROM not in service.metadata.annotations:
         found[service.name] = list(_differences(service, seen))
     return {name: [f"spec.{field}" for field in fields] for name, fields in found.items() if fields}
+
+
+def fields_that_wait_for_a_head(seen: Seen) -> list[str]:
+    """The fields that the head Service follows with the next head, but for those that the head waits for as well."""
+    return [
+        f"spec.{field}"
+        for followed in _followed(seen)
+        for field in _held_by_the_head(followed, seen)
+        if field.startswith(origin.HEAD_SERVICE_SPEC)
+    ]
 
 
 def left_over(seen: Seen) -> list[str]:
@@ -79,13 +90,15 @@ def left_over(seen: Seen) -> list[str]:
     found = []
     if not seen.cluster.spec.head_group_spec.enable_ingress:
         found += [
-            f"spec.headGroupSpec.enableIngress: {resource.kind} {name} stays until it is deleted"
+            f"spec.headGroupSpec.enableIngress: {resource.kind} {name} {_STAYS}"
             for resource, name in ways
             if (child := seen.children.get((resource, name))) is not None and _is_ours(child, seen)
         ]
+    serve = seen.children.get((SERVICES, names.serve_service(seen.cluster)))
+    if isinstance(serve, Service) and _is_ours(serve, seen) and not services.wants_serve(seen.cluster):
+        found.append(f"metadata.annotations[{labels.ENABLE_SERVE_SERVICE}]: Service {serve.name} {_STAYS}")
     return found + [
-        f"spec.headGroupSpec.headService.metadata.name: running Pods know their head by Service {name}, which stays "
-        "until it is deleted"
+        f"spec.headGroupSpec.headService.metadata.name: running Pods know their head by Service {name}, which {_STAYS}"
         for name in _former_head_services(seen)
     ]
 
@@ -105,7 +118,10 @@ def _followed(seen: Seen) -> list[_Followed]:
     origins = seen.blueprint.origins
     serve = seen.children.get((SERVICES, names.serve_service(seen.cluster)))
     found: list[_Followed] = []
-    for service, after in ((seen.head_service, origins.head_service), (serve, origins.serve_service)):
+    wanted: list[tuple[object, str]] = [(seen.head_service, origins.head_service)]
+    if services.wants_serve(seen.cluster):
+        wanted.append((serve, origins.serve_service))
+    for service, after in wanted:
         if isinstance(service, Service) and _is_ours(service, seen):
             before = service.metadata.annotations.get(labels.MADE_FROM, "")
             if before not in ("", after):
@@ -137,10 +153,14 @@ def _given_type(seen: Seen) -> str | None:
 
 def _waiting(seen: Seen, followed: _Followed) -> list[str]:
     """The changed fields that the Service does not follow now."""
-    held = _unchangeable(followed, seen)
-    if not _is_head_up_to_date(seen):
-        held += [field for field in followed.fields if field.startswith(_GO_BY_THE_HEAD)]
-    return held
+    return _unchangeable(followed, seen) + _held_by_the_head(followed, seen)
+
+
+def _held_by_the_head(followed: _Followed, seen: Seen) -> list[str]:
+    """What goes by the running head, while that is not the one that the spec describes."""
+    if _is_head_up_to_date(seen):
+        return []
+    return [field for field in followed.fields if field.startswith(_GO_BY_THE_HEAD)]
 
 
 def _unchangeable(followed: _Followed, seen: Seen) -> list[str]:

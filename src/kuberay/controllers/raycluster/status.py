@@ -188,7 +188,8 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
             message = "RayCluster Pods are being provisioned for first time"
             conditions.set(PROVISIONED, False, "RayClusterPodsProvisioning", message)
 
-    of_pods, of_services = upgrade.waiting_fields(seen), following.waiting_fields(seen)
+    of_pods = upgrade.waiting_fields(seen) + following.fields_that_wait_for_a_head(seen)
+    of_services = following.waiting_fields(seen)
     left_over = following.left_over(seen)
     if of_pods or of_services or left_over:
         reason = "PodsOfOlderSpec" if of_pods else "ServiceOfOlderSpec" if of_services else "LeftOver"

@@ -59,8 +59,14 @@ def waiting_fields(seen: Seen) -> list[str]:
     for index, group in enumerate(seen.cluster.spec.worker_group_specs):
         made_from = seen.flock.groups.get(group.group_name, Workers()).origins
         found = {path for each in made_from for path in origin.changed(each, wanted.workers[index])}
-        paths += [f"spec.workerGroupSpecs[{index}].{path}" for path in sorted(found)]
-    return paths
+        paths += [_path_of_worker(index, path) for path in sorted(found)]
+    return list(dict.fromkeys(paths))
+
+
+def _path_of_worker(index: int, path: str) -> str:
+    if path.startswith(origin.CLUSTER):
+        return f"spec.{path.removeprefix(origin.CLUSTER)}"
+    return f"spec.workerGroupSpecs[{index}].{path}"
 
 
 def rename(seen: Seen, options: ControllerOptions) -> Patch | None:
