@@ -49,6 +49,9 @@ class TestWaiting:
         assert failure.holds(1, 100.5)
         assert not failure.holds(1, 101.0)
 
+    def test_a_clock_that_is_put_back_makes_it_hold_no_longer(self) -> None:
+        assert not again({}, now=3600.0)["group a"].holds(1, 0.0)
+
     def test_it_does_not_hold_another_generation(self) -> None:
         assert not again({}, now=100.0)["group a"].holds(2, 100.0)
 

@@ -125,6 +125,8 @@ def _groups() -> list[Invalid]:
         Invalid("", "the head's group name", f"{WORKER}.groupName", {"groups": [group("headgroup")]}),
         Invalid("", "no group name", f"{WORKER}.groupName", {"groups": [group("")]}),
         Invalid("", "no host", f"{WORKER}.numOfHosts", worker(numOfHosts=0)),
+        Invalid("", "fewer hosts than none", f"{WORKER}.numOfHosts", worker(numOfHosts=-2)),
+        Invalid("", "hosts without end", f"{WORKER}.numOfHosts", worker(numOfHosts=2**31 - 1)),
         Invalid(
             "",
             "more than can be counted",

@@ -22,6 +22,7 @@ Json = dict[str, Any]
 DEFAULT_SIZE = "1Gi"
 DEFAULT_ACCESS_MODES = ("ReadWriteOnce",)
 
+_NAMESPACE_VARIABLE = "RAY_external_storage_namespace"
 # A new head takes about two minutes to come up; Ray's own patience is one.
 _RECONNECT_SECONDS = "600"
 
@@ -43,6 +44,15 @@ def storage_namespace(cluster: RayCluster) -> str:
     if options is not None and options.external_storage_namespace:
         return options.external_storage_namespace
     return cluster.metadata.annotations.get(ANNOTATION_STORAGE_NAMESPACE, cluster.metadata.uid or "")
+
+
+def used_namespace(cluster: RayCluster) -> str:
+    """The same as people should be told of it: a variable of the user's own is what counts for Ray."""
+    ray = templates.ray_container(cluster.spec.head_group_spec.template)
+    for variable in templates.objects(ray, "env"):
+        if variable.get("name") == _NAMESPACE_VARIABLE:
+            return templates.text(variable, "value") or f"that the head's variable {_NAMESPACE_VARIABLE} refers to"
+    return storage_namespace(cluster)
 
 
 def wire_head(
@@ -110,7 +120,7 @@ def access_modes(storage: GcsStorage | None) -> list[str]:
 def _wire_redis(cluster: RayCluster, ray: Json, annotations: dict[str, str], params: dict[str, str]) -> dict[str, str]:
     namespace = storage_namespace(cluster)
     annotations[ANNOTATION_STORAGE_NAMESPACE] = namespace
-    container.default_env(ray, "RAY_external_storage_namespace", namespace)
+    container.default_env(ray, _NAMESPACE_VARIABLE, namespace)
     options = cluster.spec.gcs_fault_tolerance_options
     if options is None:
         # The cleanup Job has to log in too, and reads no parameters of `ray start`.

@@ -76,6 +76,11 @@ def wants_serve(cluster: RayCluster) -> bool:
     return cluster.metadata.annotations.get(labels.ENABLE_SERVE_SERVICE) == "true"
 
 
+def wants_headless(cluster: RayCluster) -> bool:
+    """Whether the hosts of some replica have to find each other."""
+    return any((group.num_of_hosts or 1) > 1 for group in cluster.spec.worker_group_specs)
+
+
 def serve_ports(cluster: RayCluster) -> dict[str, int]:
     """The head's ports that are Serve's, by name."""
     return {

@@ -45,8 +45,8 @@ class Failure:
     """Whether users should know; what may well be over in a moment is no news."""
 
     def holds(self, generation: int, now: float) -> bool:
-        """Whether it is too early to try again."""
-        return generation == self.generation and now < self.retry_at
+        """Whether it is too early to try again. A clock that was put back makes nobody wait longer than the longest."""
+        return generation == self.generation and now < self.retry_at <= now + LONGEST_WAIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

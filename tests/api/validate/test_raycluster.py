@@ -54,8 +54,8 @@ class TestGroups:
     def test_some_names_are_not_for_workers(self, name: str) -> None:
         assert list(problems(manifest(group(name)))) == ["spec.workerGroupSpecs[0].groupName"]
 
-    @pytest.mark.parametrize("hosts", [0, -1])
-    def test_a_replica_has_at_least_one_host(self, hosts: int) -> None:
+    @pytest.mark.parametrize("hosts", [0, -1, 10_001])
+    def test_a_replica_has_at_least_one_host_and_not_more_than_can_be_made_at_once(self, hosts: int) -> None:
         assert list(problems(manifest(group(numOfHosts=hosts)))) == ["spec.workerGroupSpecs[0].numOfHosts"]
 
     def test_without_autoscaling_both_bounds_are_needed(self) -> None:

@@ -282,6 +282,11 @@ class TestScalingOut:
         rc = cluster(groups=[group(replicas=1000, maxReplicas=1000)])
         assert len(plan(seen(rc, head()), ControllerOptions(batch=100)).actions) == 100
 
+    def test_many_groups_grow_in_smaller_portions_which_are_no_more_together(self) -> None:
+        groups = [group(f"g{number}", replicas=1000, maxReplicas=1000) for number in range(8)]
+        found = creates(plan(seen(cluster(groups=groups), head()), ControllerOptions(batch=100)))
+        assert [sum(f"-g{number}-" in name for name in found) for number in range(8)] == [12] * 8
+
     def test_a_leaving_pod_is_no_capacity(self) -> None:
         assert len(creates(plan(seen(workers(1), head(), pod("a", leaving=True))))) == 1
 

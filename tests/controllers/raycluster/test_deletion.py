@@ -17,7 +17,18 @@ from kuberay.controllers.raycluster.deletion import FINALIZER, FINALIZER_SCOPE, 
 from kuberay.controllers.raycluster.status import timestamp
 from kuberay.kube.resources import JOBS, PODS
 from tests.build.clusters import template
-from tests.controllers.raycluster.situations import NOW, OPTIONS, cluster, creates, deletes, head, plan, pod, seen
+from tests.controllers.raycluster.situations import (
+    NOW,
+    OPTIONS,
+    cluster,
+    creates,
+    deletes,
+    head,
+    plan,
+    pod,
+    seen,
+    with_metadata,
+)
 
 if TYPE_CHECKING:
     from kuberay.api.v1 import RayCluster
@@ -231,6 +242,11 @@ class TestTheDeadline:
         assert finalizers(found) is None
         assert found.look_again == 1
 
+    @pytest.mark.parametrize("text", ["2147483647", "4000000000", "+600", "0000000600"])
+    def test_may_be_as_long_as_the_user_likes(self, text: str) -> None:
+        rc = dying(begun=299, annotations={"ray.io/gcs-ft-deletion-timeout": text})
+        assert plan(seen(rc, cleanup_jobs=(job(),))).look_again == int(text) - 299
+
     def test_does_not_run_while_a_head_is_still_there(self) -> None:
         rc = dying(annotations={"ray.io/gcs-ft-deletion-timeout": "1"})
         assert finalizers(plan(seen(rc, head(leaving=True)))) is None
@@ -239,6 +255,17 @@ class TestTheDeadline:
         annotations = {"ray.io/ft-enabled": "true", "ray.io/external-storage-namespace": "mine"}
         found = plan(seen(dying(begun=300, options=None, annotations=annotations)))
         assert "storage namespace mine" in warning(found).note
+
+    @pytest.mark.parametrize(
+        ("variable", "told"),
+        [
+            ({"value": "mine"}, "storage namespace mine is left"),
+            ({"valueFrom": {"fieldRef": {}}}, "that the head's variable RAY_external_storage_namespace refers to"),
+        ],
+    )
+    def test_so_is_one_that_a_variable_of_the_user_gives(self, variable: dict[str, Any], told: str) -> None:
+        given = template("ray-head", env=[{"name": "RAY_external_storage_namespace", **variable}])
+        assert told in warning(plan(seen(dying(begun=300, head={"template": given})))).note
 
 
 class TestRefusals:
@@ -327,6 +354,19 @@ class TestNothingCanBeCleaned:
         found = plan(seen(dying(options=None)))
         assert finalizers(found) == RELEASED
         assert "storage namespace u-1" in warning(found).note
+
+    def test_when_its_pods_are_to_stay(self) -> None:
+        """Its head runs on and needs what is there; none of them is removed."""
+        found = plan(seen(dying(kept_by="orphan"), head()))
+        assert finalizers(found) == ["orphan"]
+        assert deletes(found) == []
+        assert warning(found).reason == "SkippedRedisCleanup"
+
+    def test_when_its_head_was_let_go(self) -> None:
+        left = with_metadata(head(), owner_references=())
+        found = plan(seen(dying(), strangers=(left,)))
+        assert finalizers(found) == RELEASED
+        assert "head Pod rc-head was left to run on" in warning(found).note
 
     def test_when_the_operator_leaves_redis_alone(self) -> None:
         found = plan(seen(dying()), replace(OPTIONS, redis_cleanup=False))

@@ -14,7 +14,7 @@ from kuberay.build import names
 from kuberay.build.labels import MADE_FROM
 from kuberay.controllers.plan import Create, Patch
 from kuberay.kube.resources import SERVICES
-from tests.build.clusters import template
+from tests.build.clusters import group, template
 from tests.controllers.raycluster.situations import NOW, after, cluster, grown_up, plan, seen, stored
 
 if TYPE_CHECKING:
@@ -129,6 +129,19 @@ class TestWhatGoesByTheHead:
         without = replace(situation, pods=(), counted=None)
         assert [port["port"] for port in patched(without)["spec"]["ports"]] == [8266, 8080]
 
+    def test_so_do_ports_that_are_given_to_the_service_itself(self) -> None:
+        given = {"spec": {"ports": [{"port": 1}]}}
+        situation = now(made(rc()), rc(template_labels={"app.kubernetes.io/name": "mine"}, headService=given))
+        assert waiting(situation).startswith(
+            "spec.headGroupSpec.template.metadata.labels, spec.headGroupSpec.headService.spec.ports: running Pods"
+        )
+
+    def test_annotations_of_the_head_are_nothing_to_a_service(self) -> None:
+        given = template("ray-head", metadata={"annotations": {"a": "b"}})
+        later = rc(headService={"spec": {"ports": [{"port": 1}]}})
+        later = cluster(head={"template": given, "headService": later.spec.head_group_spec.head_service}, groups=[])
+        assert "ports" in patched(now(made(rc()), later))["spec"]
+
     def test_so_do_the_labels_that_find_it(self) -> None:
         situation = now(made(rc()), rc(template_labels={"app.kubernetes.io/name": "mine"}))
         assert patches(situation) == {}
@@ -180,6 +193,29 @@ class TestWhatCannotBeChanged:
         (action,) = plan(situation).actions
         assert isinstance(action, Create)
         assert waiting(situation) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [("rc-serve-svc", {"metadata": SERVING}), ("rc-headless", {"groups": [group(numOfHosts=2)]})],
+)
+def test_the_head_service_cannot_have_the_name_of_another(name: str, fields: Json) -> None:
+    given: Json = {"template": template("ray-head"), "headService": {"metadata": {"name": name, "labels": {"a": "b"}}}}
+    path = "spec.headGroupSpec.headService.metadata.name"
+    (event,) = plan(seen(cluster(head=given, **fields), head_service=None)).events
+    assert f"{path}: {name} is the name of another Service" in event.note
+    assert not plan(seen(cluster(head=given), head_service=None)).events
+
+
+class TestOneForServeThatNobodyAsksForAnyMore:
+    def test_it_stays_as_it_is_which_is_told(self) -> None:
+        ports = [{"name": "serve", "containerPort": 8000}]
+        situation = now(made(rc(metadata=SERVING, ports=ports)), rc(ports=PORTS))
+        without = replace(situation, pods=(), counted=None)
+        assert list(patches(without)) == ["rc-head-svc"]
+        assert waiting(without) == (
+            "metadata.annotations[ray.io/enable-serve-service]: Service rc-serve-svc stays until it is deleted"
+        )
 
 
 class TestWhatIsLeftAlone:

@@ -172,6 +172,15 @@ class TestAHostThatIsRefused:
         found = plan(self.refused(tpus(1, 4), *replica("a", 0, 4)[:3]))
         assert (deletes(found), places(found)) == ([], [("0", "a", "3")])
 
+    def test_is_not_forgotten_while_workers_wait_for_a_head(self) -> None:
+        """Or those that run would be taken for the rest of a broken replica when the head is back."""
+        waiting = self.refused(tpus(1, 4), *replica("a", 0, 4)[:3])
+        held = replace(waiting.failures["group tpu"], scope="head", retry_at=NOW + 1)
+        headless = replace(
+            waiting, pods=tuple(replica("a", 0, 4)[:3]), counted=None, failures={**waiting.failures, "head": held}
+        )
+        assert plan(headless).held == {"head", "group tpu"}
+
     def test_makes_no_difference_to_a_replica_that_loses_another(self) -> None:
         going = [host("a", 0, 0, leaving=True), *replica("a", 0, 4)[1:3]]
         assert deletes(plan(self.refused(tpus(1, 4), *going))) == ["a-1", "a-2"]

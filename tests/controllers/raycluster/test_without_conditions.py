@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kuberay.api.gates import FeatureGates, Gate
+from kuberay.api.meta import is_true
 from kuberay.controllers.raycluster.deletion import FINALIZER
 from kuberay.controllers.raycluster.status import timestamp
 from tests.build.clusters import group
@@ -77,6 +78,19 @@ class TestSuspending:
             situation = seen(workers(1, status=holding(kind)), head())
             assert deletes(plan(situation)) == []
             assert len(creates(plan(situation))) == 1
+
+
+class TestWhenConditionsComeBack:
+    """The gate was closed for a while, and a condition is left from before."""
+
+    def test_what_was_resumed_meanwhile_goes_on(self) -> None:
+        rc = workers(1, status={**holding("RayClusterSuspended"), "state": "ready"})
+        situation = seen(rc, head(), pod("w", index=0))
+        found = situations.plan(situation)
+        assert not found.actions
+        later = after(situation, found)
+        assert not is_true(later.cluster.status.conditions, "RayClusterSuspended")
+        assert not situations.plan(later).actions
 
 
 class TestCleaningUpRedis:

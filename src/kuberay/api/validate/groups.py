@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 HEAD_GROUP_NAME = "headgroup"
 """What the head's Pod carries as its group; a worker group of this name would be taken for it."""
 
+MOST_HOSTS = 10_000
+"""Of one replica. They are made at once, and no slice of accelerators has so many."""
+
 _RESOURCE_PARAMS = ("num-cpus", "num-gpus", "memory", "resources")
 
 
@@ -74,8 +77,8 @@ def _count_problems(group: WorkerGroupSpec, path: str, autoscaling: bool) -> Ite
             yield warning(f"{path}.replicas", f"{group.replicas} is below minReplicas; {low} will run")
         elif high is not None and group.replicas > high >= 0:
             yield warning(f"{path}.replicas", f"{group.replicas} is above maxReplicas; {high} will run")
-    if group.num_of_hosts is not None and group.num_of_hosts < 1:
-        yield Problem(f"{path}.numOfHosts", f"must be at least 1, got {group.num_of_hosts}")
+    if group.num_of_hosts is not None and not 1 <= group.num_of_hosts <= MOST_HOSTS:
+        yield Problem(f"{path}.numOfHosts", f"must be from 1 to {MOST_HOSTS}, got {group.num_of_hosts}")
 
 
 def _shared_problems(group: HeadGroupSpec | WorkerGroupSpec, path: str) -> Iterator[Problem]:

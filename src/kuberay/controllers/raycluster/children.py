@@ -136,7 +136,7 @@ def wanted(cluster: RayCluster, options: ControllerOptions, entropy: bytes) -> I
         )
     if head.enable_ingress:
         yield _way_in(cluster, options)
-    if any((group.num_of_hosts or 1) > 1 for group in cluster.spec.worker_group_specs):
+    if services.wants_headless(cluster):
         yield Child(
             resource=SERVICES,
             name=names.headless_service(cluster),

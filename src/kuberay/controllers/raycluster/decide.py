@@ -6,6 +6,7 @@ it is suspended, the head, and the worker groups, each by itself; and the status
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -27,6 +28,7 @@ from kuberay.controllers.raycluster.status import (
     SUSPENDED,
     SUSPENDING,
     Blocked,
+    is_resumed,
     status,
     status_patch,
 )
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kuberay.api.core import Pod
+    from kuberay.api.v1 import RayCluster
     from kuberay.controllers.options import ControllerOptions
     from kuberay.controllers.plan import Action
     from kuberay.controllers.raycluster.observe import Seen
@@ -88,25 +91,35 @@ def _is_ours(seen: Seen) -> bool:
 
 def _blocked(seen: Seen, options: ControllerOptions) -> Blocked | None:
     """Why the cluster must be left as it is: what its user has to change first."""
-    layers: tuple[tuple[str, list[Problem]], ...] = (
-        ("InvalidRayClusterMetadata", seen.blueprint.metadata_problems),
-        ("InvalidRayClusterSpec", errors(seen.blueprint.spec_problems(options.gates))),
-        ("InvalidRayClusterSpec", errors(seen.blueprint.shape_problems)),
-        ("InvalidRayClusterSpec", _serve_problems(seen)),
-        ("InvalidRayClusterStatus", status_problems(seen.cluster)),
-        ("NotSupportedYet", seen.blueprint.unsupported),
-    )
-    for reason, problems in layers:
+    for reason, problems in _layers(seen, options):
         if problems:
             return Blocked(reason, "; ".join(map(str, problems))[:LONGEST_MESSAGE])
     return storage.foreign_claim(seen)
 
 
-def _serve_problems(seen: Seen) -> list[Problem]:
-    if not services.wants_serve(seen.cluster) or services.serve_ports(seen.cluster):
-        return []
-    where = child("metadata.annotations", labels.ENABLE_SERVE_SERVICE)
-    return [Problem(where, "needs a port of the head's Ray container that is named serve, or starts with serve-")]
+def _layers(seen: Seen, options: ControllerOptions) -> Iterator[tuple[str, list[Problem]]]:
+    """What is wrong, one kind of it after the other: each may rely on those before it."""
+    yield "InvalidRayClusterMetadata", seen.blueprint.metadata_problems
+    yield "InvalidRayClusterSpec", errors(seen.blueprint.spec_problems(options.gates))
+    yield "InvalidRayClusterSpec", errors(seen.blueprint.shape_problems)
+    yield "InvalidRayClusterSpec", list(_service_problems(seen.cluster))
+    yield "InvalidRayClusterStatus", status_problems(seen.cluster)
+    yield "NotSupportedYet", seen.blueprint.unsupported
+
+
+def _service_problems(cluster: RayCluster) -> Iterator[Problem]:
+    wants_serve = services.wants_serve(cluster)
+    if wants_serve and not services.serve_ports(cluster):
+        where = child("metadata.annotations", labels.ENABLE_SERVE_SERVICE)
+        yield Problem(where, "needs a port of the head's Ray container that is named serve, or starts with serve-")
+    others = {
+        names.serve_service(cluster): wants_serve,
+        names.headless_service(cluster): services.wants_headless(cluster),
+    }
+    name = names.head_service(cluster)
+    if others.get(name):
+        where = "spec.headGroupSpec.headService.metadata.name"
+        yield Problem(where, f"{name} is the name of another Service of this cluster; use another one")
 
 
 def _warning_events(seen: Seen, options: ControllerOptions) -> Iterator[EmitEvent]:
@@ -205,7 +218,7 @@ class _Draft:
         if is_true(conditions, SUSPENDING):
             self._remove_everything()
         elif is_true(conditions, SUSPENDED):
-            if self._cluster.spec.suspend is not False:
+            if not is_resumed(self._cluster):
                 self._remove_everything()  # a Pod that was asked for before, and came late
         elif self._cluster.spec.suspend:
             # It says so first, if it can; its Pods go when that is known.
@@ -213,6 +226,8 @@ class _Draft:
                 self._remove_everything()
         elif is_provided:
             self._add_pods()
+        else:
+            self._leave_workers()
 
     def _take_precautions(self) -> bool:
         """Provide for what a head stores: that it is removed in the end, and that there is a volume to store it on.
@@ -293,6 +308,13 @@ class _Draft:
         self._add_head()
         if self._may_have_workers:
             self._add_workers()
+        else:
+            self._leave_workers()
+
+    def _leave_workers(self) -> None:
+        """Keep in mind which groups were refused Pods: what a group lacks for that reason is not lost."""
+        scopes = (scaling.scope(group.group_name) for group in self._cluster.spec.worker_group_specs)
+        self.held |= {scope for scope in scopes if scope in self._seen.failures}
 
     def _recreate(self) -> None:
         if not self._is_held(upgrade.SCOPE):
@@ -347,9 +369,12 @@ class _Draft:
         self._deletes += [
             orphan for orphan in scale.orphans(self._seen, self._options) if not self._is_held(orphan.scope)
         ]
-        for group in self._cluster.spec.worker_group_specs:
+        groups = self._cluster.spec.worker_group_specs
+        # Many groups share what may be done at a time, so that a plan stays short.
+        options = replace(self._options, batch=max(self._options.batch // max(len(groups), 1), 1))
+        for group in groups:
             may_grow = not self._is_held(scaling.scope(group.group_name))
-            needs = scale.scale(self._seen, group, self._options, self._now, may_grow=may_grow)
+            needs = scale.scale(self._seen, group, options, self._now, may_grow=may_grow)
             if needs.deletes and not self._is_held(scaling.removal_scope(group.group_name)):
                 self._deletes += needs.deletes
             self._workers += needs.creates

@@ -16,8 +16,8 @@ import msgspec
 from kuberay.api.meta import find_condition
 from kuberay.api.problems import errors
 from kuberay.api.templates import ray_container
-from kuberay.build import names
-from kuberay.build.fault_tolerance import is_embedded, is_in_redis, storage_namespace
+from kuberay.build import labels, names
+from kuberay.build.fault_tolerance import is_embedded, is_in_redis, used_namespace
 from kuberay.controllers.conditions import Conditions
 from kuberay.controllers.failures import hold_back
 from kuberay.controllers.kinds import RAY_CLUSTERS
@@ -37,10 +37,14 @@ FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 TIMEOUT = "ray.io/gcs-ft-deletion-timeout"
 """An annotation: for how many seconds the cleanup may take, from when it can start."""
 DEFAULT_TIMEOUT = 300
+_LONGEST_TIMEOUT = 2**63 // 10**9
 FOREGROUND = "foregroundDeletion"
 """The garbage collector's finalizer: as long as it is there, everything that the cluster owns is removed."""
 FOREGROUND_SECONDS = 1.0
 """How often it is looked whether it is still there. A change of finalizers wakes nobody."""
+
+_ORPHAN = "orphan"
+"""The same for who wants that to stay (`kubectl delete --cascade=orphan`)."""
 
 FINALIZER_SCOPE = "finalizer"
 PODS_SCOPE = "deletion"
@@ -111,6 +115,11 @@ def _obstacle(seen: Seen, options: ControllerOptions) -> str | None:
     cluster = seen.cluster
     if not cluster.is_fault_tolerant:
         return "fault tolerance was switched off after the cluster was made"
+    if _ORPHAN in cluster.metadata.finalizers:
+        return "its Pods are to stay, as whoever deletes it asks"
+    for pod in seen.strangers:
+        if pod.metadata.controller is None and pod.metadata.labels.get(labels.NODE_TYPE) == names.HEAD:
+            return f"head Pod {pod.name} was left to run on without the cluster, and may use it"
     if not options.redis_cleanup:
         return "the operator is told to leave Redis alone"
     if seen.is_namespace_closing:
@@ -217,7 +226,7 @@ def _warning(cluster: RayCluster, reason: str, note: str, *, is_about_namespace:
 
 
 def _left(cluster: RayCluster) -> str:
-    return f"what it has stored in Redis under the storage namespace {storage_namespace(cluster)} is left there"
+    return f"what it has stored in Redis under the storage namespace {used_namespace(cluster)} is left there"
 
 
 def _told(
@@ -245,6 +254,6 @@ def _begun(cluster: RayCluster, options: ControllerOptions) -> float | None:
 
 
 def _timeout(cluster: RayCluster) -> int:
-    text = cluster.metadata.annotations.get(TIMEOUT, "")
-    seconds = int(text) if text.isdecimal() and len(text) < 10 else 0
-    return seconds or DEFAULT_TIMEOUT
+    text = cluster.metadata.annotations.get(TIMEOUT, "").removeprefix("+")
+    seconds = int(text) if text.isdecimal() and len(text) < 20 else 0
+    return seconds if 0 < seconds <= _LONGEST_TIMEOUT else DEFAULT_TIMEOUT

@@ -115,4 +115,4 @@ def hosts(group: WorkerGroupSpec) -> int:
 
 
 def _bounded(count: int) -> int:
-    return min(count, LARGEST_COUNT)
+    return max(0, min(count, LARGEST_COUNT))

@@ -206,13 +206,19 @@ def _set_conditions(conditions: Conditions, seen: Seen, blocked: Blocked | None,
         if not seen.pods:
             _set_suspended(conditions)
     elif was_suspended:
-        if seen.cluster.spec.suspend is False:
+        if is_resumed(seen.cluster):
             conditions.set(SUSPENDED, False, SUSPENDED)
     elif seen.cluster.spec.suspend and not seen.pods:
         _set_suspended(conditions)
     else:
         conditions.set(SUSPENDED, False, SUSPENDED)
         conditions.set(SUSPENDING, bool(seen.cluster.spec.suspend), SUSPENDING)
+
+
+def is_resumed(cluster: RayCluster) -> bool:
+    """Whether a cluster that was suspended shall run again. One that is ready was resumed while nobody kept conditions;
+    it is not to be taken down for one that is left from before."""
+    return cluster.spec.suspend is False or (cluster.spec.suspend is None and cluster.status.state == READY_STATE)
 
 
 def _set_replica_failure(conditions: Conditions, seen: Seen) -> None:
