@@ -222,6 +222,7 @@ class TestBadFiles:
             (config(cluster={"server": "https://[::1"}), "server .* is not an address such as"),
             (config(cluster={"server": "https://one\n"}), "server .* is not an address such as"),
             (config(cluster={"server": "https://me:s3cret@one"}), "server 'one' is not an address such as"),
+            (config(cluster={"server": "https://:s3cret@one"}), "server 'one' is not an address such as"),
             (config(cluster={"server": 7}), r"clusters\[0\].cluster.server must be text"),
             (config(cluster={"insecure-skip-tls-verify": "yes"}), "insecure-skip-tls-verify must be true or false"),
             (
@@ -370,6 +371,21 @@ class TestTokenFiles:
             Token(file=file).value()
 
 
+@pytest.mark.parametrize("other", [{"token": "t"}, {"tokenFile": "t"}, plugin()["users"][0]["user"]])
+def test_two_ways_to_log_in_are_an_error(tmp_path: Path, other: dict[str, Any]) -> None:
+    user = {"token": None, "username": "me", "password": "s3cret", **other}
+    with pytest.raises(ConfigError, match=r"a username and (token|tokenFile|exec); only one can log in"):
+        load(write(tmp_path / "config", config(user=user)))
+
+
+def test_a_certificate_may_be_broken_into_lines(tmp_path: Path) -> None:
+    encoded = base64.encodebytes(b"certificate" * 20).decode()
+    assert encoded.count("\n") > 1
+    access = load(write(tmp_path / "config", config(cluster={"certificate-authority-data": encoded})))
+    assert access.authority is not None
+    assert access.authority.data == b"certificate" * 20
+
+
 def test_no_secret_is_ever_shown(tmp_path: Path) -> None:
     access = load(
         write(
@@ -377,6 +393,7 @@ def test_no_secret_is_ever_shown(tmp_path: Path) -> None:
             config(
                 cluster={"proxy-url": "http://me:s3cret@proxy"},
                 user={
+                    "token": None,
                     "username": "me",
                     "password": "s3cret",
                     "client-certificate": "c",

@@ -170,6 +170,23 @@ class TestVerdicts:
         assert message in text
 
 
+async def test_who_never_finishes_a_question_does_not_keep_it_from_stopping(
+    certificate: ServerCertificate, authority: Authority
+) -> None:
+    async def reviewer(_: AdmissionRequest) -> Verdict:
+        return Verdict()
+
+    server = WebhookServer(certificate)
+    server.reviews("/review", reviewer)
+    trust = ssl.create_default_context(cafile=str(authority.file))
+    async with asyncio.timeout(30):
+        async with server.serving("127.0.0.1", 0) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+            writer.write(b"POST /review HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 100")
+        writer.close()
+
+
 class TestCertificates:
     async def test_are_taken_over_when_their_files_change(self, tmp_path: Path) -> None:
         authorities = [Authority(tmp_path, name) for name in ("first", "second")]

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,6 +113,22 @@ class TestFile:
         close()
         assert "a detail" in stream.getvalue()
         assert [json.loads(line)["msg"] for line in file.read_text().splitlines()] == ["created"]
+
+    def test_it_tells_more_than_a_terminal_that_shows_only_errors(self, tmp_path: Path) -> None:
+        stream, file = io.StringIO(), tmp_path / "log"
+        close = configure(stream=stream, level=logging.ERROR, file=str(file))
+        structlog.get_logger("k").info("created")
+        close()
+        assert stream.getvalue() == ""
+        assert "created" in file.read_text()
+
+    def test_several_threads_lose_nothing_when_it_is_put_aside(self, tmp_path: Path) -> None:
+        file = RotatedFile(str(tmp_path / "log"), largest=400, files=2000)
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(file.write, (f"line {number:04}\n" for number in range(2000))))
+        file.close()
+        kept = [line for each in tmp_path.iterdir() for line in each.read_text().splitlines()]
+        assert sorted(kept) == [f"line {number:04}" for number in range(2000)]
 
     def test_it_is_put_aside_before_it_grows_too_large_and_few_old_ones_are_kept(self, tmp_path: Path) -> None:
         file = RotatedFile(str(tmp_path / "log"), largest=20, files=2)

@@ -156,7 +156,7 @@ def is_address(server: str) -> bool:
     except ValueError:
         return False
     is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
-    return is_complete and not (parts.username or parts.query or parts.fragment) and server.isprintable()
+    return is_complete and not ("@" in parts.netloc or parts.query or parts.fragment) and server.isprintable()
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import base64
 import binascii
 import contextlib
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,7 +118,7 @@ class _Entry:
         encoded = self.text(f"{name}-data")
         if encoded:
             try:
-                data = base64.b64decode(encoded, validate=True)
+                data = base64.b64decode(re.sub(r"[\r\n]", "", encoded), validate=True)
             except (binascii.Error, ValueError) as error:
                 raise ConfigError(f"{self.file}: {self.where}.{name}-data is not base64: {error}") from error
             return Material(f"{self.file}: {self.where}.{name}-data", data=data)
@@ -293,6 +294,9 @@ def _headers(user: _Entry) -> tuple[tuple[str, str], ...]:
     """Who to act as, and the old way to log in; ignoring the former would be to act with other rights than meant."""
     headers = []
     if user.text("username"):
+        for other in ("token", "tokenFile", "exec"):
+            if user.fields.get(other):
+                raise ConfigError(f"{user.file}: {user.where} has a username and {other}; only one can log in")
         login = base64.b64encode(f"{user.text('username')}:{user.text('password')}".encode()).decode()
         headers.append(("authorization", f"Basic {login}"))
     if user.text("as"):

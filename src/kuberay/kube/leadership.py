@@ -125,15 +125,18 @@ class Leadership:
     async def _elect(self, elector: Elector) -> None:
         await elector.acquire()
         self._tell(self._won)
+        reason = ""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(elector.keep())
                 group.create_task(self._watch_main_loop(elector.timing.renew_deadline))
         except* LeaseLost as lost:
-            self._lose(str(lost.exceptions[0]))
-            margin = elector.timing.duration - elector.timing.renew_deadline
-            if not await asyncio.to_thread(self._has_reacted.wait, margin):
-                self._abort(self._reason)
+            reason = str(lost.exceptions[0])
+        # Not in there: what cancels the wait would come out as a group, which nobody takes for that.
+        self._lose(reason)
+        margin = elector.timing.duration - elector.timing.renew_deadline
+        if not await asyncio.to_thread(self._has_reacted.wait, margin):
+            self._abort(reason)
 
     async def _watch_main_loop(self, patience: float) -> None:
         assert self._main is not None

@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 _API_VERSION = "admission.k8s.io/v1"
 _LARGEST_BODY = 7 * 2**20
+_LONGEST_STOP = 2.0
+"""Seconds for who is being answered when it stops; who has not sent all of a question by then waits for nothing."""
 """An object of 3 MB, as it is and as it was, and what is said about it."""
 
 
@@ -185,7 +187,7 @@ class WebhookServer:
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncIterator[int]:
         """Answer meanwhile; yields the port, which may have been left to the system by asking for 0."""
-        runner = web.AppRunner(self._app, access_log=None)
+        runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_LONGEST_STOP)
         await runner.setup()
         try:
             site = web.TCPSite(runner, host, port, ssl_context=self._certificate.context)

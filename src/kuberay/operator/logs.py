@@ -65,7 +65,7 @@ def configure(
     outputs = [_Output(stream, _renderer(format, colors=stream.isatty()), level)]
     rotated = RotatedFile(file) if file else None
     if rotated is not None:
-        outputs.append(_Output(rotated, _renderer(file_format, colors=False), max(level, logging.INFO)))
+        outputs.append(_Output(rotated, _renderer(file_format, colors=False), logging.INFO))
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -75,7 +75,7 @@ def configure(
             _in_kuberays_words,
             _whole,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger(min(level, logging.INFO) if file else level),
         logger_factory=lambda *names: _Logger(names[0] if names else "", outputs),
         cache_logger_on_first_use=True,
     )
@@ -99,8 +99,8 @@ class RotatedFile(RotatingFileHandler):
         self._forget()
 
     def write(self, line: str) -> None:
-        """Add a line."""
-        self.emit(logging.LogRecord("", logging.INFO, "", 0, line, None, None))
+        """Add a line; one thread after the other, since it may be time for another file."""
+        self.handle(logging.LogRecord("", logging.INFO, "", 0, line, None, None))
 
     def doRollover(self) -> None:
         super().doRollover()
