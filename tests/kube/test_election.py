@@ -334,6 +334,33 @@ class TestKeeping:
         assert leases.holder == ""
 
     @virtual_time
+    async def test_it_is_released_although_its_taking_was_cut_short(self) -> None:
+        leases = Leases()
+        a = elector(leases)
+        send = a._client.transport.send
+
+        async def slow(request: Request, *, timeout: float | None = None) -> Response:
+            answer = await send(request, timeout=timeout)
+            await asyncio.sleep(0.5)
+            return answer
+
+        a._client.transport.send = slow  # type: ignore[method-assign]
+        taking = asyncio.create_task(a.acquire())
+        await asyncio.sleep(0.7)
+        assert leases.holder == "a"
+        taking.cancel()
+        await a.release()
+        assert leases.holder == ""
+
+    @virtual_time
+    async def test_who_never_asked_for_it_does_not_release_it(self) -> None:
+        leases = Leases()
+        await elector(leases).acquire()
+        writes = len(leases.writes)
+        await elector(leases, "b").release()
+        assert (leases.holder, len(leases.writes)) == ("a", writes)
+
+    @virtual_time
     async def test_what_another_took_meanwhile_is_not_released(self) -> None:
         leases = Leases()
         a = elector(leases)

@@ -61,6 +61,7 @@ class TestStarting:
             assert await operator.get("/healthz", serving="/healthz") == (200, "ok")
             status, text = await operator.get("/readyz/caches", serving="/readyz")
             assert (status, text) == (503, "the API server has not said what it serves\n")
+            assert (await operator.get("/metrics", serving="/metrics"))[0] == 200
 
     @pytest.mark.timeout(60)
     async def test_it_may_have_as_many_connections_as_the_system_lets_it(

@@ -96,6 +96,7 @@ class Elector:
         self._rng = rng
         self._lease: dict[str, Any] | None = None
         self._must_look = True
+        self._is_unanswered = False
         self._seen_at = 0.0
         self._renewed_at = float("-inf")
         self._log = log.bind(lease=f"{namespace}/{name}", identity=identity)
@@ -150,12 +151,16 @@ class Elector:
 
     async def release(self) -> None:
         """Let others have the Lease at once. Does nothing when it is not ours; a failure only makes them wait."""
-        if not self.holds or self._lease is None:
+        was_held, self._renewed_at = self.holds, float("-inf")
+        if not was_held and not self._is_unanswered:
             return
-        self._renewed_at = float("-inf")
         spec = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": self._time()}
         try:
             async with asyncio.timeout(self.timing.retry):
+                if not was_held:
+                    await self._look()  # what was to take it may have been taken
+                    if self.holder != self.identity:
+                        return
                 try:
                     await self._write(spec)
                 except Conflict:
@@ -185,6 +190,7 @@ class Elector:
         if self.holder != self.identity:
             wanted["acquireTime"] = wanted["renewTime"]
             wanted["leaseTransitions"] = (spec.get("leaseTransitions") or 0) + (1 if self._lease is not None else 0)
+        self._is_unanswered = True
         try:
             await self._write(wanted)
         except (AlreadyExists, Conflict, NotFound):
@@ -193,7 +199,7 @@ class Elector:
                 return False
             await self._write(wanted)
         self._renewed_at = began
-        self._must_look = False
+        self._must_look = self._is_unanswered = False
         return True
 
     async def _look(self) -> None:

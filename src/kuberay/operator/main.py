@@ -117,8 +117,7 @@ class Operator:
         """
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(health(self._settings.health_address, self.not_ready))
-            metrics = ProbeServer(metrics=self._metrics)
-            await stack.enter_async_context(_serving(metrics, self._settings.metrics_address, "/metrics"))
+            await stack.enter_async_context(exposing(self._metrics, self._settings.metrics_address))
             if self._settings.webhook_address is not None:
                 from kuberay.operator import webhooks  # few have them, and aiohttp is a fifth of the process
 
@@ -171,6 +170,17 @@ async def health(address: str | None, not_ready: Callable[[], Sequence[str]]) ->
     checks = {"readyz": lambda: None, "caches": lambda: "; ".join(not_ready()) or None}
     server = ProbeServer(live={"healthz": lambda: None}, ready=checks)
     async with _serving(server, address, "/healthz /readyz"):
+        yield
+
+
+@asynccontextmanager
+async def exposing(metrics: Metrics, address: str | None) -> AsyncIterator[None]:
+    """Serve `/metrics` meanwhile.
+
+    :param address: `None` for nowhere.
+    :raises OSError: the address cannot be listened on.
+    """
+    async with _serving(ProbeServer(metrics=metrics), address, "/metrics"):
         yield
 
 

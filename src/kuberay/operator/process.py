@@ -23,7 +23,7 @@ from kuberay.kube.leadership import Leadership
 from kuberay.kube.limits import LimitedTransport
 from kuberay.kube.metrics import Metrics
 from kuberay.kube.request_metrics import MeasuredTransport, RequestMetrics
-from kuberay.operator.main import LEASE, Operator, health
+from kuberay.operator.main import LEASE, Operator, exposing, health
 from kuberay.operator.memory import keep_small, spare_the_collector
 from kuberay.operator.platform import await_openshift
 
@@ -60,8 +60,10 @@ async def serve(startup: Startup, access: Access) -> int:
         return ["the API server has not said what it serves"] if operator is None else operator.not_ready()
 
     async with AsyncExitStack() as stack:
-        # Before any server is asked: a kubelet ends whoever does not answer, and that brings back no API server.
+        # Before any server is asked: a kubelet ends whoever does not answer, and that brings back no API server. The
+        # probes of KubeRay's chart go to /metrics.
         await stack.enter_async_context(health(startup.settings.health_address, not_ready))
+        await stack.enter_async_context(exposing(metrics, startup.settings.metrics_address))
         leadership = None
         if startup.leader_election:
             namespace = startup.leader_election_namespace or access.namespace
@@ -72,7 +74,7 @@ async def serve(startup: Startup, access: Access) -> int:
         transport = restrained(wire, startup, measured, leads)
         client = Client(transport, user_agent=USER_AGENT, retry=Retry(told=measured.retried))
         stack.push_async_callback(client.close)
-        settings = replace(startup.settings, health_address=None)
+        settings = replace(startup.settings, health_address=None, metrics_address=None)
         if await await_openshift(client, stop, server=access.server):
             log.info("this is an OpenShift")
             settings = replace(settings, controllers=replace(settings.controllers, is_openshift=True))
