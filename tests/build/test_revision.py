@@ -9,8 +9,10 @@ import pytest
 
 from kuberay.api.v1 import RayCluster
 from kuberay.build import origin
+from kuberay.build.labels import RECREATE_HASH
 from kuberay.build.revision import revision
 from tests.build.clusters import cluster, group, template
+from tests.build.golden import UPSTREAM, records
 
 if TYPE_CHECKING:
     from kuberay.api.v1 import RayClusterSpec
@@ -144,6 +146,19 @@ class TestWhicheverCrdsThereAre:
         """It may be that of a newer Kubernetes."""
         with_it = _with("head", template("ray-head", pod={"fromTheFuture": True}))
         assert revision(with_it) != revision(cluster().spec)
+
+
+@pytest.mark.skipif(not UPSTREAM.exists(), reason="KubeRay's records (../shared/upstream) are not on this machine")
+def test_specs_are_alike_where_kuberays_operator_finds_them_alike() -> None:
+    found: set[tuple[str, str]] = set()
+    for given, record in (each.values for each in records()):
+        for obj in record["objects"]:
+            hashed = obj["metadata"].get("annotations", {}).get(RECREATE_HASH)
+            if hashed:
+                found.add((hashed, revision(_cached(given))))
+    theirs, ours = ({pair[side] for pair in found} for side in (0, 1))
+    assert len(theirs) > 50
+    assert len(theirs) == len(ours) == len(found)
 
 
 def _cached(given: RayCluster) -> RayClusterSpec:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import zlib
 from base64 import urlsafe_b64encode
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
@@ -71,14 +71,14 @@ _WORDS = {
 
 def of_head(spec: RayClusterSpec) -> str:
     """What a head Pod is made from: the fields of its group, and those that concern the whole cluster."""
-    content = respelled(spec.to_dict(), spec_schema())
+    content = spec.to_dict()
     head = {f"headGroupSpec.{path}": value for path, value in _group(content.get("headGroupSpec") or {})}
     return _written({**_shared(spec, content), **head})
 
 
 def of_workers(spec: RayClusterSpec) -> list[str]:
     """What the Pods of each worker group are made from, by paths within the group and `CLUSTER` paths."""
-    content = respelled(spec.to_dict(), spec_schema())
+    content = spec.to_dict()
     shared = _shared(spec, content)
     common = {
         "authOptions": shared.get("authOptions"),
@@ -138,7 +138,8 @@ def _shared(spec: RayClusterSpec, content: Json) -> Json:
         without |= {"autoscalerOptions", "enableInTreeAutoscaling"}
     if spec.auth_options is not None and not spec.auth_options.is_token:
         without.add("authOptions")
-    return {name: _without_elsewhere(name, value) for name, value in content.items() if name not in without}
+    given = {name: _without_elsewhere(name, value) for name, value in content.items() if name not in without}
+    return cast(Json, respelled(given, spec_schema()))
 
 
 def _without_elsewhere(name: str, value: Any) -> Any:
@@ -150,7 +151,8 @@ def _without_elsewhere(name: str, value: Any) -> Any:
 
 def _exposure(spec: RayClusterSpec) -> Json:
     group = spec.head_group_spec
-    return {SERVICE_TYPE: group.service_type, CONTAINER_PORTS: ray_container(_template(group.template)).get("ports")}
+    ports = ray_container(_template(group.template)).get("ports")
+    return {SERVICE_TYPE: group.service_type or None, CONTAINER_PORTS: ports}
 
 
 def _template(given: Json) -> Json:
