@@ -85,6 +85,18 @@ def elector(server: Any, identity: str = "a", **options: Any) -> Elector:
     return Elector(client, namespace="n", name="l", identity=identity, **settings)
 
 
+def slow_down(elector: Elector) -> None:
+    """Keep answers on their way for a while; what they are to is done."""
+    send = elector._client.transport.send
+
+    async def slow(request: Request, *, timeout: float | None = None) -> Response:
+        answer = await send(request, timeout=timeout)
+        await asyncio.sleep(0.5)
+        return answer
+
+    elector._client.transport.send = slow  # type: ignore[method-assign]
+
+
 class TestTaking:
     @virtual_time
     async def test_a_lease_that_nobody_has_made(self) -> None:
@@ -319,14 +331,7 @@ class TestKeeping:
         leases = Leases()
         a = elector(leases)
         await a.acquire()
-        send = a._client.transport.send
-
-        async def slow(request: Request, *, timeout: float | None = None) -> Response:
-            answer = await send(request, timeout=timeout)
-            await asyncio.sleep(0.5)  # it is done, and its answer on the way
-            return answer
-
-        a._client.transport.send = slow  # type: ignore[method-assign]
+        slow_down(a)
         keeping = asyncio.create_task(a.keep())
         await asyncio.sleep(2.1)
         keeping.cancel()
@@ -337,14 +342,7 @@ class TestKeeping:
     async def test_it_is_released_although_its_taking_was_cut_short(self) -> None:
         leases = Leases()
         a = elector(leases)
-        send = a._client.transport.send
-
-        async def slow(request: Request, *, timeout: float | None = None) -> Response:
-            answer = await send(request, timeout=timeout)
-            await asyncio.sleep(0.5)
-            return answer
-
-        a._client.transport.send = slow  # type: ignore[method-assign]
+        slow_down(a)
         taking = asyncio.create_task(a.acquire())
         await asyncio.sleep(0.7)
         assert leases.holder == "a"
