@@ -374,7 +374,7 @@ class TestTokenFiles:
 @pytest.mark.parametrize("other", [{"token": "t"}, {"tokenFile": "t"}, plugin()["users"][0]["user"]])
 def test_two_ways_to_log_in_are_an_error(tmp_path: Path, other: dict[str, Any]) -> None:
     user = {"token": None, "username": "me", "password": "s3cret", **other}
-    with pytest.raises(ConfigError, match=r"a username and (token|tokenFile|exec); only one can log in"):
+    with pytest.raises(ConfigError, match=r"a username and (token|tokenFile|exec); remove one of them"):
         load(write(tmp_path / "config", config(user=user)))
 
 

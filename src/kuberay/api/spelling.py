@@ -31,10 +31,7 @@ _MEANS_NONE: dict[str, object] = {
 
 
 def respelled(value: Any, schema: Schema) -> Any:
-    """The same value: amounts as Kubernetes writes them, and without what means the same as none.
-
-    What does not change is shared with the value that was given.
-    """
+    """The same value: amounts as Kubernetes writes them, and without what means the same as none."""
     if isinstance(value, dict):
         fields, rest = schema.get("properties", {}), schema.get("additionalProperties")
         result = {}

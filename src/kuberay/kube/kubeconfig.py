@@ -296,7 +296,7 @@ def _headers(user: _Entry) -> tuple[tuple[str, str], ...]:
     if user.text("username"):
         for other in ("token", "tokenFile", "exec"):
             if user.fields.get(other):
-                raise ConfigError(f"{user.file}: {user.where} has a username and {other}; only one can log in")
+                raise ConfigError(f"{user.file}: {user.where} has a username and {other}; remove one of them")
         login = base64.b64encode(f"{user.text('username')}:{user.text('password')}".encode()).decode()
         headers.append(("authorization", f"Basic {login}"))
     if user.text("as"):

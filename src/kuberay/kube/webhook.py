@@ -31,9 +31,9 @@ log = structlog.get_logger(__name__)
 
 _API_VERSION = "admission.k8s.io/v1"
 _LARGEST_BODY = 7 * 2**20
+"""An object of 3 MB, as it is and as it was, and what is said about it."""
 _LONGEST_STOP = 2.0
 """Seconds for who is being answered when it stops; who has not sent all of a question by then waits for nothing."""
-"""An object of 3 MB, as it is and as it was, and what is said about it."""
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
