@@ -30,12 +30,32 @@ class TestApply:
         assert demo.kubectl("apply", "-f", "-", stdin=bigger) == "raycluster.ray.io/demo configured"
         assert demo.kubectl("get", "raycluster", "demo", "-o", "jsonpath={.spec.workerGroupSpecs[0].replicas}") == "4"
 
-    def test_of_a_built_in_kind_that_exists_says_what_to_do_instead(self, served: Cluster) -> None:
+    def test_of_a_service_changes_its_ports(self, served: Cluster) -> None:
+        ports = ("get", "svc", "web", "-o", "jsonpath={.spec.ports[*].port}")
         assert served.kubectl("apply", "-f", "-", stdin=SERVICE) == "service/web created"
         assert served.kubectl("apply", "-f", "-", stdin=SERVICE) == "service/web unchanged"
-        refused = served.kubectl("apply", "-f", "-", stdin=changed(SERVICE, "port: 80", "port: 81"))
-        assert "does not serve a strategic merge patch" in refused
-        assert "kubectl replace -f FILE" in refused
+        two = changed(SERVICE, "[{port: 80, targetPort: http}]", "[{port: 81, name: a}, {port: 80, name: b}]")
+        assert served.kubectl("apply", "-f", "-", stdin=two) == "service/web configured"
+        assert served.kubectl(*ports) == "81 80"
+        one = changed(SERVICE, "port: 80", "port: 82")
+        assert served.kubectl("apply", "-f", "-", stdin=one) == "service/web configured"
+        assert served.kubectl(*ports) == "82"
+
+    def test_takes_away_what_was_dropped_and_keeps_what_others_added(self, served: Cluster) -> None:
+        manifest = "{apiVersion: v1, kind: KIND, metadata: {name: x}, FIELD: {one: 'YWFh', two: 'YmJi'}}"
+        for kind, field in (("ConfigMap", "data"), ("Secret", "data")):
+            text = manifest.replace("KIND", kind).replace("FIELD", field)
+            name = f"{kind.lower()}/x"
+            assert served.kubectl("apply", "-f", "-", stdin=text) == f"{name} created"
+            assert served.kubectl("patch", name, "-p", '{"data":{"theirs":"Y2Nj"}}') == f"{name} patched"
+            assert served.kubectl("apply", "-f", "-", stdin=text) == f"{name} unchanged"
+            fewer = changed(text, ", two: 'YmJi'", "")
+            assert served.kubectl("apply", "-f", "-", stdin=fewer) == f"{name} configured"
+            assert served.kubectl("get", name, "-o", "jsonpath={.data}") == '{"one":"YWFh","theirs":"Y2Nj"}'
+
+    def test_of_a_custom_kind_by_strategic_patch_says_what_to_do_instead(self, demo: Cluster) -> None:
+        refused = demo.kubectl("patch", "raycluster", "demo", "--type=strategic", "-p", "{}")
+        assert "--type=merge" in refused
 
     def test_on_the_server_side_says_what_to_do_instead(self, demo: Cluster) -> None:
         refused = demo.kubectl("apply", "--server-side", "-f", "-", stdin=RAYCLUSTER)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from kuberay.api.kubernetes import definitions
 from kuberay.kube.errors import BadRequest, Invalid, UnsupportedMediaType
 from kuberay.kube.patches import MalformedPatch, PatchError, json_patch, merge_patch
+from kuberay.kube.strategic import strategic_merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +22,9 @@ LIMIT = 3 * 1024 * 1024
 
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
 _INSTEAD = {
-    "application/strategic-merge-patch+json": "a strategic merge patch",
+    _STRATEGIC: "a strategic merge patch of a custom resource",
     "application/apply-patch+yaml": "server-side apply",
     "application/apply-patch+cbor": "server-side apply",
 }
@@ -52,13 +55,14 @@ def decode_object(body: bytes | None, content_type: str, *, wanted: str) -> Obje
     return obj
 
 
-def patch_type(content_type: str) -> str:
+def patch_type(content_type: str, *, custom: bool) -> str:
     """The kind of patch.
 
+    :param custom: for a custom resource, whose schema does not say how lists are merged.
     :raises UnsupportedMediaType: one that is not served; names those that are.
     """
     kind = media_type(content_type)
-    if kind not in (_JSON_PATCH, _MERGE_PATCH):
+    if kind not in (_JSON_PATCH, _MERGE_PATCH) and (custom or kind != _STRATEGIC):
         what = _INSTEAD.get(kind, f"{kind or 'a body without Content-Type'} as a patch")
         raise UnsupportedMediaType(
             f"this API server does not serve {what}: send {_MERGE_PATCH} (`kubectl patch --type=merge`) or"
@@ -67,7 +71,7 @@ def patch_type(content_type: str) -> str:
     return kind
 
 
-def apply_patch(current: Object, body: bytes | None, kind: str) -> Object:
+def apply_patch(current: Object, body: bytes | None, kind: str, schema: Object) -> Object:
     """The object after a patch of a `patch_type`, sharing nothing with the one before.
 
     :raises BadRequest: not a patch.
@@ -77,10 +81,12 @@ def apply_patch(current: Object, body: bytes | None, kind: str) -> Object:
     try:
         if kind == _JSON_PATCH:
             patched = json_patch(current, patch)
-        elif isinstance(patch, dict):
-            patched = merge_patch(current, patch)
-        else:
+        elif not isinstance(patch, dict):
             raise BadRequest("error decoding patch: a merge patch is a JSON object")
+        elif kind == _STRATEGIC:
+            patched = strategic_merge(current, patch, schema, definitions())
+        else:
+            patched = merge_patch(current, patch)
     except MalformedPatch as error:
         raise BadRequest(f"error decoding patch: {error}") from error
     except PatchError as error:

@@ -320,9 +320,9 @@ class ApiServer:
         return self._shown(request, target.kind, changed, warnings=warnings)
 
     def _patch(self, request: Request, target: Target, query: Query) -> Response:
-        patch_type = bodies.patch_type(request.headers.get("content-type", ""))
+        patch_type = bodies.patch_type(request.headers.get("content-type", ""), custom=target.kind.is_custom)
         entry = self._objects.get(target.kind, target.namespace or "", target.name)
-        patched = bodies.apply_patch(target.kind.view(entry.obj), request.body, patch_type)
+        patched = bodies.apply_patch(target.kind.view(entry.obj), request.body, patch_type, target.kind.schema.raw)
         obj, warnings = self._pruned(patched, target.kind, query, [])
         changed = self._objects.update(target.kind, entry, obj, subresource=target.subresource, dry_run=query.dry_run)
         return self._shown(request, target.kind, changed, warnings=warnings)
