@@ -2,6 +2,7 @@
 
 EngineError
 ├── AlreadyRunning     another engine uses the data folder
+├── ForeignFolder      the data folder is not an engine's, or somebody else's
 ├── PortTaken          another program listens there
 ├── RayMissing         no Ray in this Python environment
 ├── DamagedStorage     the stored objects cannot be read
@@ -22,6 +23,10 @@ class EngineError(Exception):
 
 class AlreadyRunning(EngineError):
     """Another engine uses the data folder."""
+
+
+class ForeignFolder(EngineError):
+    """The data folder holds what no engine made, or belongs to another user. It is left as it is."""
 
 
 class PortTaken(EngineError):

@@ -19,7 +19,7 @@ import pytest
 
 from kuberay.engine import engine as engines
 from kuberay.engine.errors import RayMissing
-from kuberay.engine.folder import DataFolder
+from kuberay.engine.folder import KNOWN_NAMES, DataFolder
 from kuberay.engine.node.images import RayEnvironment
 from tests.ray.laptop import EXAMPLE, Laptop, is_alive, processes_below, until
 
@@ -130,7 +130,7 @@ class TestTheMachine:
         assert laptop.engine == engine
 
     def test_a_damaged_folder_is_named_and_left_as_it_is(self, laptop: Laptop) -> None:
-        laptop.folder.mkdir()
+        DataFolder(laptop.folder).create()
         objects = laptop.folder / "objects.db"
         objects.write_bytes(b"not a database, but somebody's data" * 100)
         refused = laptop.up(check=False)
@@ -138,6 +138,20 @@ class TestTheMachine:
         assert str(objects) in refused.stderr
         assert objects.read_bytes() == b"not a database, but somebody's data" * 100
         assert DataFolder(laptop.folder).engine() is None
+
+    def test_all_that_an_engine_makes_in_its_folder_is_known_and_goes_with_a_purge(self, laptop: Laptop) -> None:
+        laptop.up()
+        assert set(os.listdir(laptop.folder)) <= KNOWN_NAMES
+        laptop.kuberay("down", "--purge")
+        assert not laptop.folder.exists()
+
+    def test_a_folder_that_no_engine_made_is_neither_used_nor_purged(self, laptop: Laptop) -> None:
+        laptop.folder.mkdir()
+        (laptop.folder / "thesis.tex").write_text("mine")
+        for refused in (laptop.up(check=False), laptop.kuberay("down", "--purge", check=False)):
+            assert refused.returncode == 1
+            assert str(laptop.folder) in refused.stderr
+        assert os.listdir(laptop.folder) == ["thesis.tex"]
 
     @pytest.mark.skipif(platform.machine() not in UNSHARE, reason="the number of the unshare call is not known here")
     def test_a_machine_without_namespaces_is_told_what_is_missing(self, laptop: Laptop) -> None:

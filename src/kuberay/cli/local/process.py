@@ -56,7 +56,7 @@ class EngineProcess:
         self._reports = os.fdopen(reading, "rb")
         command = [sys.executable, "-m", "kuberay.cli", "local", "engine", f"--folder={folder.path}", f"--port={port}"]
         command += [f"--report={writing}"] + (["--attached"] if attached else [])
-        with folder.log.open("ab") as log:
+        with open(folder.log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
             try:
                 # A session of its own: Ctrl-C reaches us alone, and we stop the engine in order.
                 self._process = subprocess.Popen(

@@ -8,6 +8,7 @@ told that a crash could take back.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections import deque
@@ -182,6 +183,8 @@ def _open(path: Path) -> sqlite3.Connection:
     write_ahead_log = path.with_name(path.name + "-wal")
     if not path.exists() and write_ahead_log.exists():
         raise DamagedStorage(path, f"the file is missing although its log {write_ahead_log.name} is there")
+    # Secrets are in it: for its owner alone from the start. Its -wal and -shm take over its mode.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
     try:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
