@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -189,6 +190,19 @@ class TestJoining:
             await sandboxes.helper.join_container(container.process, Command(["true"], {}), stdio=(0, 1, 2))
 
 
+# Asks by datagram and connects, every tenth of a second; a line for every three rounds in a row that were answered.
+WATCH = """
+import socket, time
+asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asking.settimeout(0.8)
+while True:
+    for _ in range(3):
+        asking.sendto(b"who?", ("10.244.0.1", 53))
+        asking.recv(9)
+        socket.create_connection(("10.244.0.1", 443), 0.8).close()
+        time.sleep(0.1)
+    print("reached", flush=True)
+"""
 SERVE = "import socket; s = socket.create_server(('', 8000)); print('up', flush=True); s.accept()[0].sendall(b'hello')"
 
 
@@ -229,6 +243,35 @@ class TestTheNetwork:
         again = await sandboxes.start(await sandboxes.create("10.244.0.5"), f'exec {sys.executable} -c "{SERVE}"')
         assert await again.line() == "up"
         (await sandboxes.helper.connect("10.244.0.5", 8000)).close()
+
+    async def test_a_pod_keeps_its_way_to_the_engine_while_others_come_and_go(self, sandboxes: Sandboxes) -> None:
+        helper = sandboxes.helper
+        bystander = await sandboxes.create("10.244.0.5")
+        with await helper.receive_datagrams("10.244.0.1", 53) as names, await helper.listen("10.244.0.1", 443) as api:
+            answering = [asyncio.create_task(_echo(names)), asyncio.create_task(_accept(api))]
+            watching = await sandboxes.start(bystander, f"exec {sys.executable} -c {shlex.quote(WATCH)}")
+            for _ in range(3):
+                for number in (3, 9):  # below the bystander's address and above it
+                    other = await sandboxes.create(f"10.244.0.{number}")
+                    assert await watching.line() == "reached"
+                    await helper.remove_sandbox(other)
+                    assert await watching.line() == "reached"
+            for task in answering:
+                task.cancel()
+
+    async def test_a_pod_made_again_is_reached_at_once_by_those_who_knew_the_old_one(
+        self, sandboxes: Sandboxes
+    ) -> None:
+        code = "import socket; s = socket.create_server(('', 8000)); print('up', flush=True)\nwhile True: s.accept()"
+        neighbour = await sandboxes.create("10.244.0.6")
+        call = "import socket; socket.create_connection(('10.244.0.5', 8000), 0.9)"
+        for _ in range(3):
+            sandbox = await sandboxes.create("10.244.0.5")
+            server = await sandboxes.start(sandbox, f"exec {sys.executable} -c {shlex.quote(code)}")
+            assert await server.line() == "up"
+            client = await sandboxes.start(neighbour, f"{sys.executable} -c {shlex.quote(call)}")
+            assert await client.result() == (Exit(), "")
+            await sandboxes.helper.remove_sandbox(sandbox)
 
     async def test_what_is_out_of_reach_is_refused_at_once(self, sandboxes: Sandboxes) -> None:
         code = "import socket; print(socket.socket().connect_ex(('8.8.8.8', 53)))"
@@ -319,6 +362,18 @@ from kuberay.engine.node.helper import main
 main._enter_user_namespace = lambda: None
 main.main(sys.argv[2:])
 """
+
+
+async def _echo(names: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        question, asker = await loop.sock_recvfrom(names, 100)
+        await loop.sock_sendto(names, question, asker)
+
+
+async def _accept(listener: socket.socket) -> None:
+    while True:
+        (await asyncio.get_running_loop().sock_accept(listener))[0].close()
 
 
 def _wait_until(condition: object, seconds: float = 10) -> None:

@@ -34,10 +34,11 @@ _ROUTE = struct.Struct("=BBBBBBBBI")
 
 
 def hardware_address(address: IPv4Address) -> bytes:
-    """The MAC address of a Pod: it follows from the IP address.
+    """The MAC address of a Pod or of the bridge: it follows from the IP address.
 
     A recreated head gets its predecessor's IP back; with the old MAC too, no neighbour has to find out first
-    that what it remembers is stale.
+    that what it remembers is stale. The bridge needs one given to it for the same reason: without, it takes the
+    lowest MAC among its ports, another one whenever Pods come and go.
     """
     return b"\x0a\x58" + address.packed
 
@@ -75,9 +76,11 @@ class Netlink:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def add_bridge(self, name: str) -> None:
+    def add_bridge(self, name: str, *, mac: bytes) -> None:
+        """A bridge with a MAC of its own, which it keeps whatever its ports are."""
         info = _attribute(_IFLA_LINKINFO, _text(_IFLA_INFO_KIND, "bridge"))
-        self._ask(_RTM_NEWLINK, _link() + _text(_IFLA_IFNAME, name) + info, f"bridge {name}", _CREATE | _EXCLUSIVE)
+        body = _link() + _text(_IFLA_IFNAME, name) + _attribute(_IFLA_ADDRESS, mac) + info
+        self._ask(_RTM_NEWLINK, body, f"bridge {name}", _CREATE | _EXCLUSIVE)
 
     def add_veth(self, name: str, *, peer: str, peer_netns: int, peer_mac: bytes) -> None:
         """A pair of links: `name` here, `peer` in the namespace `peer_netns` (a descriptor) stands for."""

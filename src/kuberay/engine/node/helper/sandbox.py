@@ -64,8 +64,9 @@ def open_network(pods: IPv4Network) -> None:
     """The bridge every Pod hangs on, in this process's own network namespace."""
     with netlink.Netlink() as network:
         network.set_up("lo")
-        network.add_bridge(BRIDGE)
-        network.add_address(socket.if_nametoindex(BRIDGE), netlink.gateway_of(pods), pods.prefixlen)
+        gateway = netlink.gateway_of(pods)
+        network.add_bridge(BRIDGE, mac=netlink.hardware_address(gateway))
+        network.add_address(socket.if_nametoindex(BRIDGE), gateway, pods.prefixlen)
         network.set_up(BRIDGE)
     # There is no way out; a router says so at once, where a mere host would leave Pods waiting for a time-out.
     with open("/proc/sys/net/ipv4/ip_forward", "w") as setting:
