@@ -34,8 +34,11 @@ def respelled(value: Any, schema: Schema) -> Any:
                 result[key] = member
                 continue
             new = respelled(member, inner)
-            if key not in fields or not _means_none(new, inner):
-                result[key] = new
+            if key in fields and _means_none(new, inner):
+                new = inner.get("default")
+                if _means_none(new, inner):
+                    continue
+            result[key] = new
         return result
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
         return [respelled(element, schema["items"]) for element in value]
