@@ -8,8 +8,8 @@ any case. Only structure is taken: names, types, formats, enums, required fields
 of patches, and which fields are pointers. No texts.
 
 The result is one JSON file: type name -> schema, where `{"$ref": NAME}` stands for another type of the file. CRDs embed
-some of them (`kuberay.api.kubernetes`), and the local API server judges its own kinds by the others. Beside them stands,
-by type name, which fields are pointers: no schema tells that, and only of these is an empty one not the same as none.
+some of them (`kuberay.api.kubernetes`), and the local API server judges its own kinds by the others. Beside them
+stands, by type name, which fields are pointers: no schema tells that, and only of these an empty one is not none.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 It is written on head Pods and compared when a cluster is upgraded by recreation. Only equality counts; the value is
 opaque, and need not be the one that another operator computes for the same spec. It does not depend on how a spec is
 spelled (an empty list is no list, and Ray's autoscaler leaves some behind), nor on which defaults an API server has
-filled in: one with the slim CRDs leaves out those of templates, and one with older CRDs those of fields that it does not
-know.
+filled in: one with the slim CRDs leaves out those of templates, and one with older CRDs those of fields unknown to it.
 
 Heads that run know it by the name that the operator which made them gave it. So whenever this gives other names than
 before, the version of the operator has to be another one, too: it is what keeps those heads from being replaced.
