@@ -3,20 +3,26 @@
 
     scripts/embed_kubernetes_schemas.py [FOLDER]
 
-FOLDER holds the source of Kubernetes; without it the module is fetched with Go (`go mod download`). Only structure is
-taken: names, types, formats, enums, required fields, defaults, list and map topology, keys of patches. No texts.
+FOLDER holds the source of Kubernetes; without it the module is fetched with Go (`go mod download`), as is k8s.io/api in
+any case. Only structure is taken: names, types, formats, enums, required fields, defaults, list and map topology, keys
+of patches, and which fields are pointers. No texts.
 
 The result is one JSON file: type name -> schema, where `{"$ref": NAME}` stands for another type of the file. CRDs embed
-some of them (`kuberay.api.kubernetes`), and the local API server judges its own kinds by the others.
+some of them (`kuberay.api.kubernetes`), and the local API server judges its own kinds by the others. Beside them
+stands, by type name, which fields are pointers: no schema tells that, and only of these an empty one is not none.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 VERSION = "1.36.3"
 _CORE = "Namespace Node Pod Service Secret ConfigMap ServiceAccount Binding Event PersistentVolumeClaim ResourceQuota"
@@ -32,6 +38,8 @@ DOCUMENTS = {
     "apis__rbac.authorization.k8s.io__v1": ("Role", "RoleBinding"),
 }
 """Which kinds are taken from which document, with all that they refer to."""
+POINTERS = ("core.v1", "networking.v1")
+"""The groups whose types a RayCluster may hold."""
 TARGET = Path(__file__).parents[1] / "src" / "kuberay" / "api" / "kubernetes.json"
 
 KEPT = (
@@ -55,7 +63,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     """Read, reduce, write."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else source()
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else source(f"k8s.io/kubernetes@v{VERSION}")
     found: dict[str, Any] = {}
     for document, kinds in DOCUMENTS.items():
         path = folder / "api" / "openapi-spec" / "v3" / f"{document}_openapi.json"
@@ -65,15 +73,38 @@ def main() -> None:
             name = waiting.pop()
             if name not in found and name not in SPECIAL:
                 found[name] = reduced(types[name], waiting)
-    content = {"version": VERSION, "types": found}
+    content = {"version": VERSION, "types": found, "pointers": pointers(source(f"k8s.io/api@v0{VERSION[1:]}"), found)}
     TARGET.write_text(json.dumps(content, separators=(",", ":"), sort_keys=True) + "\n")
     sys.stdout.write(f"{TARGET.name}: {len(found)} types, {TARGET.stat().st_size} bytes\n")
 
 
-def source() -> Path:
-    """The folder of Kubernetes' source in Go's module cache."""
-    command = ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"]
+def source(module: str) -> Path:
+    """The folder of a module's source in Go's module cache."""
+    command = ["go", "mod", "download", "-json", module]
     return Path(json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["Dir"])
+
+
+def pointers(folder: Path, types: dict[str, Any]) -> dict[str, list[str]]:
+    """The fields of types that are pointers, from the Go structs that the types were made from."""
+    found = {}
+    for group in POINTERS:
+        text = (folder / group.replace(".", "/") / "types.go").read_text()
+        structs = dict(re.findall(r"^type (\w+) struct {\n(.*?)^}", text, re.MULTILINE | re.DOTALL))
+        for name in structs:
+            fields = {field for field, is_pointer in fields_of(name, structs) if is_pointer}
+            if fields and f"{group}.{name}" in types:
+                found[f"{group}.{name}"] = sorted(fields)
+    return found
+
+
+def fields_of(name: str, structs: dict[str, str]) -> Iterator[tuple[str, bool]]:
+    """The fields of a struct by their names on the wire, those of structs in it that have none included."""
+    for kind, tag in re.findall(r'^\t(?:\w+ +)?(\S+) +`.*?json:"([^"]*)"', structs.get(name, ""), re.MULTILINE):
+        field = tag.partition(",")[0]
+        if field:
+            yield field, kind.startswith("*")
+        else:
+            yield from fields_of(kind, structs)
 
 
 def short(reference: str) -> str:

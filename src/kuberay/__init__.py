@@ -1,3 +1,3 @@
 """kuberay: Ray on Kubernetes, and on one machine without it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

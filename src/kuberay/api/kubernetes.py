@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pkgutil
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -16,6 +16,8 @@ from kuberay.api.meta import Condition
 from kuberay.api.schema import quantity_schema, schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Schema = dict[str, Any]
 
 _GROUPS = ("core.v1", "networking.v1", "meta.v1")
@@ -39,16 +41,14 @@ _WITHOUT_DEFAULT = {"AzureDiskVolumeSource": ("cachingMode", "kind")}
 _NOT_EMBEDDED = ("enum", "x-kubernetes-patch-merge-key", "x-kubernetes-patch-strategy")
 """What an API server that embeds these types in a CRD does not enforce, or does not know."""
 _LARGE = ("PodTemplateSpec", "Service")
+POINTER = "x-go-pointer"
+"""Whether a field is a pointer in Go: one that is empty is not the same as none then. For `compared` only."""
 
 
 @cache
 def definitions() -> dict[str, Schema]:
     """All types by their short name, such as `core.v1.Pod`; references between them stay references."""
-    body = pkgutil.get_data("kuberay.api", "kubernetes.json")
-    if body is None:
-        raise FileNotFoundError("kubernetes.json is missing from the package kuberay.api")
-    types: dict[str, Schema] = msgspec.json.decode(body)["types"]
-    return types
+    return cast(dict[str, "Schema"], _content()["types"])
 
 
 @cache
@@ -64,8 +64,41 @@ def embedded(kind: str) -> Schema:
             return schema_of(Condition, embedded)
         case "ObjectMeta":
             return _METADATA
-    name = next((name for group in _GROUPS if (name := f"{group}.{kind}") in definitions()), kind)
-    schema = _resolved(definitions()[name])
+    return _whole(kind, embedded)
+
+
+@cache
+def compared(kind: str) -> Schema:
+    """The same for whoever compares values: each field of Kubernetes' own says whether it is a `POINTER`."""
+    if kind in ("Quantity", "Condition", "ObjectMeta"):
+        return embedded(kind)
+    schema = _whole(kind, compared)
+    pointers = _content()["pointers"].get(_name(kind), ())
+    if "properties" in schema:
+        fields = schema["properties"].items()
+        schema["properties"] = {field: {**inner, POINTER: field in pointers} for field, inner in fields}
+    return schema
+
+
+def slim(kind: str, embed: Callable[[str], Schema] = embedded) -> Schema:
+    """The same with Pod templates and Services left open: they are nearly all of a CRD's size."""
+    return {"type": "object", "x-kubernetes-preserve-unknown-fields": True} if kind in _LARGE else embed(kind)
+
+
+@cache
+def _content() -> dict[str, Any]:
+    body = pkgutil.get_data("kuberay.api", "kubernetes.json")
+    if body is None:
+        raise FileNotFoundError("kubernetes.json is missing from the package kuberay.api")
+    return cast(dict[str, Any], msgspec.json.decode(body))
+
+
+def _name(kind: str) -> str:
+    return next((name for group in _GROUPS if (name := f"{group}.{kind}") in definitions()), kind)
+
+
+def _whole(kind: str, embed: Callable[[str], Schema]) -> Schema:
+    schema = _resolved(definitions()[_name(kind)], embed)
     if kind in _ATOMIC:
         schema["x-kubernetes-map-type"] = "atomic"
     for field in _WITHOUT_DEFAULT.get(kind, ()):
@@ -73,22 +106,17 @@ def embedded(kind: str) -> Schema:
     return schema
 
 
-def slim(kind: str) -> Schema:
-    """The same with Pod templates and Services left open: they are nearly all of a CRD's size."""
-    return {"type": "object", "x-kubernetes-preserve-unknown-fields": True} if kind in _LARGE else embedded(kind)
-
-
-def _resolved(schema: Schema) -> Schema:
+def _resolved(schema: Schema, embed: Callable[[str], Schema]) -> Schema:
     if "$ref" in schema:
-        return embedded(schema["$ref"].rpartition(".")[2])
+        return embed(schema["$ref"].rpartition(".")[2])
     if schema.get("x-kubernetes-quantity"):
         return embedded("Quantity")
     if schema.get("x-kubernetes-int-or-string"):
         return _INT_OR_STRING
     whole = {key: value for key, value in schema.items() if key not in _NOT_EMBEDDED}
     if "properties" in whole:
-        whole["properties"] = {name: _resolved(value) for name, value in whole["properties"].items()}
+        whole["properties"] = {name: _resolved(value, embed) for name, value in whole["properties"].items()}
     for key in ("items", "additionalProperties"):
         if key in whole:
-            whole[key] = _resolved(whole[key])
+            whole[key] = _resolved(whole[key], embed)
     return whole

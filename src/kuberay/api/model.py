@@ -68,15 +68,20 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel",
 
     def to_dict(self) -> dict[str, Any]:
         """The object as JSON values: everything that was read, with the attributes' present values."""
-        return _encode(self)
+        return _encode(self, whole=True)
+
+    def known(self) -> dict[str, Any]:
+        """The same without `extra`: only what this version makes something of. Two that decode alike are alike."""
+        return _encode(self, whole=False)
 
     def to_json(self) -> bytes:
         """The object as JSON text."""
-        return msgspec.json.encode(_encode(self))
+        return msgspec.json.encode(self.to_dict())
 
 
 _Reader = Callable[[Any, Path, list[Problem]], Any]
-_Writer = Callable[[Any], Any]
+_Writer = Callable[[Any, bool], Any]
+"""Takes the value, and whether `extra` is written, too."""
 
 
 class _Member(NamedTuple):
@@ -111,17 +116,17 @@ def _decode(cls: type[Model], data: Any, path: Path, problems: list[Problem]) ->
     return None if problems else cls(extra=extra, **values)
 
 
-def _encode(model: Model) -> dict[str, Any]:
+def _encode(model: Model, whole: bool) -> dict[str, Any]:
     encoded: dict[str, Any] = {}
     for member in _members(type(model)).values():
         value = getattr(model, member.attribute)
         if value is None:
             continue
         if member.encode is not None:
-            value = member.encode(value)
+            value = member.encode(value, whole)
         if value or not member.omit_empty:
             encoded[member.wire] = value
-    for wire, value in model.extra.items():
+    for wire, value in model.extra.items() if whole else ():
         encoded.setdefault(wire, value)
     return encoded
 
@@ -167,7 +172,7 @@ def _list(decode: _Reader, encode: _Writer | None) -> tuple[_Reader, _Writer | N
             return []
         return [decode(element, (path, index), problems) for index, element in enumerate(value)]
 
-    return read, None if encode is None else lambda value: [encode(element) for element in value]
+    return read, None if encode is None else lambda value, whole: [encode(element, whole) for element in value]
 
 
 def _map(decode: _Reader, encode: _Writer | None, *, verbatim: bool) -> tuple[_Reader, _Writer | None]:
@@ -179,7 +184,9 @@ def _map(decode: _Reader, encode: _Writer | None, *, verbatim: bool) -> tuple[_R
             return value
         return {key: decode(element, (path, key), problems) for key, element in value.items()}
 
-    return read, None if encode is None else lambda value: {key: encode(element) for key, element in value.items()}
+    if encode is None:
+        return read, None
+    return read, lambda value, whole: {key: encode(element, whole) for key, element in value.items()}
 
 
 def _scalar(types: tuple[type, ...]) -> _Reader:

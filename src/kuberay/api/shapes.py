@@ -7,7 +7,7 @@ compares its `meaning`, and nothing is made from one whose `problems` hold an er
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -71,7 +71,7 @@ def shape_problems(spec: RayClusterSpec, path: str = "spec") -> list[Problem]:
 @cache
 def spec_schema() -> Schema:
     """That of a cluster's spec, with templates and Services left open: these have shapes of their own."""
-    return schema_of(RayClusterSpec, kubernetes.slim)
+    return schema_of(RayClusterSpec, partial(kubernetes.slim, embed=kubernetes.compared))
 
 
 @lru_cache(maxsize=256)
@@ -88,7 +88,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _judged(kind: str, value: Any) -> Shape:
-    schema = kubernetes.embedded(kind)
+    schema = kubernetes.compared(kind)
     completed = structural.defaulted(value, schema)
     found = structural.problems(completed, schema)
     return Shape(completed, respelled(completed, schema), tuple(_lenient(each) for each in found))

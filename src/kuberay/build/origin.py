@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
+from kuberay.api import structural
 from kuberay.api.shapes import POD_TEMPLATE, SERVICE, shape, spec_schema
 from kuberay.api.spelling import respelled
 from kuberay.api.templates import mapping, ray_container
@@ -71,14 +72,14 @@ _WORDS = {
 
 def of_head(spec: RayClusterSpec) -> str:
     """What a head Pod is made from: the fields of its group, and those that concern the whole cluster."""
-    content = spec.to_dict()
+    content = spec.known()
     head = {f"headGroupSpec.{path}": value for path, value in _group(content.get("headGroupSpec") or {})}
     return _written({**_shared(spec, content), **head})
 
 
 def of_workers(spec: RayClusterSpec) -> list[str]:
     """What the Pods of each worker group are made from, by paths within the group and `CLUSTER` paths."""
-    content = spec.to_dict()
+    content = spec.known()
     shared = _shared(spec, content)
     common = {
         "authOptions": shared.get("authOptions"),
@@ -139,7 +140,7 @@ def _shared(spec: RayClusterSpec, content: Json) -> Json:
     if spec.auth_options is not None and not spec.auth_options.is_token:
         without.add("authOptions")
     given = {name: _without_elsewhere(name, value) for name, value in content.items() if name not in without}
-    return cast(Json, respelled(given, spec_schema()))
+    return cast(Json, respelled(structural.defaulted(given, spec_schema()), spec_schema()))
 
 
 def _without_elsewhere(name: str, value: Any) -> Any:

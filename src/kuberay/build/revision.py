@@ -2,8 +2,11 @@
 
 It is written on head Pods and compared when a cluster is upgraded by recreation. Only equality counts; the value is
 opaque, and need not be the one that another operator computes for the same spec. It does not depend on how a spec is
-spelled, nor on which defaults an API server has filled in: one with the slim CRDs leaves out those of templates, and
-one with older CRDs those of fields that it does not know.
+spelled (an empty list is no list, and Ray's autoscaler leaves some behind), nor on which defaults an API server has
+filled in: one with the slim CRDs leaves out those of templates, and one with older CRDs those of fields unknown to it.
+
+Heads that run know it by the name that the operator which made them gave it. So whenever this gives other names than
+before, the version of the operator has to be another one, too: it is what keeps those heads from being replaced.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import orjson
 
 from kuberay.api import structural
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 def revision(spec: RayClusterSpec) -> str:
     """32 characters that change when the Pods would have to be made anew, and not when they are scaled or moved."""
-    content: dict[str, Any] = respelled(structural.defaulted(msgspec.to_builtins(spec), spec_schema()), spec_schema())
+    content: dict[str, Any] = respelled(structural.defaulted(spec.known(), spec_schema()), spec_schema())
     content.pop("upgradeStrategy", None)
     head = content.get("headGroupSpec") or {}
     if "headService" in head:
