@@ -27,7 +27,9 @@ from kuberay.build.revision import revision
 from tests.build.clusters import cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from hypothesis.strategies import SearchStrategy
 
 Json = dict[str, Any]
 
@@ -54,7 +56,9 @@ class Field:
     @property
     def zero(self) -> Any:
         """What stands there when nothing does."""
-        return {"string": "", "boolean": False, "integer": 0, "array": [], "object": {}}.get(self.schema.get("type"), 0)
+        return {"string": "", "boolean": False, "integer": 0, "array": [], "object": {}}.get(
+            self.schema.get("type", ""), 0
+        )
 
     @property
     def is_none_when_empty(self) -> bool:
@@ -197,7 +201,8 @@ class TestAFieldThatThisVersionDoesNotKnow:
     def test_counts_for_nothing_in_the_types_of_ray(self, path: str) -> None:
         steps = tuple(re.findall(r"\w+|\[\]", path))
         field = Field(f"{path}.fromTheFuture", {}, (*steps, "fromTheFuture"))
-        for value in (True, 0, [], {"a": 1}):
+        future: tuple[Any, ...] = (True, 0, [], {"a": 1})
+        for value in future:
             assert names(field.spec(value)) == names(field.spec(ABSENT))
 
 
@@ -265,7 +270,7 @@ _KEYS = st.lists(st.sampled_from(["k", "l"]), max_size=2, unique=True)
 _AMOUNTS = {"1": "1000m", "2Gi": "2048Mi", "500m": "0.5"}
 
 
-def otherwise(draw: st.DrawFn, value: Any, schema: Json, path: str = "") -> Any:
+def otherwise(draw: Callable[[SearchStrategy[Any]], Any], value: Any, schema: Json, path: str = "") -> Any:
     """The same in another spelling: with empty fields, without them, with nulls and defaults, in another notation."""
     if isinstance(value, dict) and "properties" in schema:
         result = {}

@@ -52,7 +52,7 @@ def test_a_second_engine_is_kept_out_and_told_what_to_do(tmp_path: Path) -> None
     folder = DataFolder(tmp_path)
     with (
         folder.lock(),
-        pytest.raises(AlreadyRunning, match=rf"pid {os.getpid()}.*kubectl .*apply -f FILE.*kuberay local down"),
+        pytest.raises(AlreadyRunning, match=rf"pid {os.getpid()}.*--folder ANOTHER_FOLDER"),
         folder.lock(),
     ):
         pass

@@ -65,7 +65,11 @@ TABLE = [
     ("logs web -c other", "error: container other is not valid for pod web out of: main"),
     ("wait --for=condition=Ready pod/web --timeout=5s", "pod/web condition met"),
     ("wait --for=jsonpath={.status.state}=ready raycluster/demo --timeout=5s", "raycluster.ray.io/demo condition met"),
-    ("exec web -- ls", "error: unable to upgrade connection: pods/exec is not served by this API server"),
+    (
+        "exec web -- ls",
+        "error: unable to upgrade connection: pods/exec is not served by the local engine: to run a command beside Ray"
+        " use `ray job submit`; `kubectl logs` shows what a container prints",
+    ),
 ]
 
 

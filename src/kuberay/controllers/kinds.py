@@ -4,3 +4,6 @@ from kuberay.kube.resources import Resource
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster")
+
+CONTROLLED = (RAY_CLUSTERS,)
+"""Those of `ray.io` that have a controller: the others may be stored, and nothing happens to them."""

@@ -192,7 +192,7 @@ class DataFolder:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise AlreadyRunning(already_running(self, self.engine())) from None
+                raise AlreadyRunning(already_running(self)) from None
             os.truncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())
             yield
@@ -235,10 +235,9 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def already_running(folder: DataFolder, pid: int | None) -> str:
+def already_running(folder: DataFolder) -> str:
     """What to tell somebody who starts a second engine."""
     return (
-        f"an engine already runs (pid {pid or 'unknown'}) in {folder.path}. To give it more manifests: "
-        f"kubectl --kubeconfig {folder.kubeconfig} apply -f FILE. To start afresh: kuberay local down. "
+        f"an engine already runs (pid {folder.engine() or 'unknown'}) in {folder.path}. "
         "For a second engine beside it: --folder ANOTHER_FOLDER --port 0."
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kuberay.cli.local.progress import doing, given_up, is_ready, table
+from kuberay.cli.local.progress import crash_loops, doing, is_ready, is_settled, newest_warnings, table
 
 
 def pod(name: str = "a-head", *, cluster: str = "a", node: str = "local", **status: Any) -> dict[str, Any]:
@@ -71,27 +71,50 @@ class TestACluster:
         assert is_ready(cluster(suspend=True, **status), [])
         assert not is_ready(cluster(suspend=True, **status), [pod(containerStatuses=[READY])])
 
-    def test_is_listed_with_its_own_pods_below_it(self) -> None:
+    def test_is_listed_with_its_own_pods_below_it_and_other_pods_at_the_end(self) -> None:
         others = pod("b-head", cluster="b")
         rows = table([cluster(desiredWorkerReplicas=2)], [pod("a-worker"), others, pod("a-head")])
-        assert [name for name, _ in rows] == ["a: starting, 0 of 2 workers ready", "a-head", "a-worker"]
+        assert [name for name, _ in rows] == ["a: starting, 0 of 2 workers ready", "a-head", "a-worker", "b-head"]
 
     def test_tells_what_blocks_it(self) -> None:
         refused = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreateWorkerPod", "message": "quota"}
         [(line, _)] = table([cluster(desiredWorkerReplicas=1, conditions=[refused])], [])
         assert line.endswith("(quota)")
 
+    def test_without_workers_is_told_by_its_state(self) -> None:
+        assert table([cluster(state="ready")], []) == [("a: ready, 0 of 0 workers ready", "")]
+        assert table([cluster()], []) == [("a: accepted", "")]
 
-class TestGivingUp:
-    def test_a_container_that_ends_again_and_again_is_given_up(self) -> None:
+
+class TestAPodThatDoesNotStart:
+    def test_is_shown_with_the_newest_warning_about_it(self) -> None:
+        waiting = pod("web", cluster="none")
+        waiting["metadata"]["uid"] = "1"
+        events = [
+            {
+                "type": "Warning",
+                "note": "no such volume",
+                "eventTime": "2026-01-01T00:00:02Z",
+                "regarding": {"uid": "1"},
+            },
+            {"type": "Warning", "note": "older", "eventTime": "2026-01-01T00:00:01Z", "regarding": {"uid": "1"}},
+            {"type": "Normal", "note": "fine", "eventTime": "2026-01-01T00:00:03Z", "regarding": {"uid": "1"}},
+        ]
+        assert table([], [waiting], newest_warnings(events)) == [("web", "starting: no such volume")]
+
+    def test_holds_up_no_longer_than_until_it_has_ended(self) -> None:
+        assert not is_settled(pod())
+        assert is_settled(pod(containerStatuses=[READY]))
+        assert is_settled(pod(phase="Succeeded"))
+        assert is_settled(pod(phase="Failed"))
+
+
+class TestCrashLoops:
+    def test_are_containers_that_ended_again_and_again(self) -> None:
         looping = container(waiting={"reason": "CrashLoopBackOff"})
-        assert given_up([pod(containerStatuses=[{**looping, "restartCount": 2}])]) is None
-        lost = given_up([pod("a-worker"), pod(containerStatuses=[{**looping, "restartCount": 3}])])
-        assert lost is not None
-        assert (lost[0]["metadata"]["name"], lost[1]) == ("a-head", "ray-head")
+        assert not list(crash_loops([pod(containerStatuses=[{**looping, "restartCount": 2}])]))
+        found = list(crash_loops([pod("a-worker"), pod(containerStatuses=[{**looping, "restartCount": 3}])]))
+        assert [(each["metadata"]["name"], name) for each, name in found] == [("a-head", "ray-head")]
 
-    def test_a_container_without_anything_to_run_is_given_up_at_once(self) -> None:
-        assert given_up([pod(initContainerStatuses=[container("init", waiting={"reason": "ErrImageNeverPull"})])])
-
-    def test_a_container_that_takes_its_time_is_waited_for(self) -> None:
-        assert given_up([pod(containerStatuses=[container(running={})])]) is None
+    def test_are_not_containers_that_take_their_time(self) -> None:
+        assert not list(crash_loops([pod(containerStatuses=[container(running={})])]))

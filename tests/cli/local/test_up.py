@@ -13,14 +13,18 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from kuberay.cli.local.up import up
 from kuberay.engine import engine as engines
 from kuberay.engine.errors import RayMissing
 from kuberay.engine.folder import KNOWN_NAMES, DataFolder
 from kuberay.engine.node.images import RayEnvironment
+from tests import control_plane
 from tests.ray.laptop import EXAMPLE, Laptop, is_alive, processes_below, until
 
 if TYPE_CHECKING:
@@ -35,6 +39,44 @@ def laptop(tmp_path: Path) -> Iterator[Laptop]:
     yield laptop
     laptop.kuberay("down")
 
+
+_HEAD = {"rayStartParams": {}, "template": {"spec": {"containers": [{"name": "ray-head", "image": "rayproject/ray"}]}}}
+_JOB = {"entrypoint": "true", "rayClusterSpec": {"headGroupSpec": _HEAD}}
+WITHOUT_CONTROLLER: dict[str, Any] = {
+    kind: {"apiVersion": "ray.io/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    for kind, spec in {
+        "RayJob": _JOB,
+        "RayService": {"serveConfigV2": "applications: []", "rayClusterConfig": {"headGroupSpec": _HEAD}},
+        "RayCronJob": {"schedule": "0 0 * * *", "jobTemplate": _JOB},
+    }.items()
+}
+APPLIED = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a}
+data:
+  text: 1 < 2 & more
+  gone: soon
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: a}
+data: {word: aGVsbG8=}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: a}
+spec: {selector: {app: a}, ports: [{port: 80}]}
+---
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: a}
+spec:
+  suspend: true
+  headGroupSpec:
+    rayStartParams: {}
+    template: {spec: {containers: [{name: ray-head, image: "rayproject/ray"}]}}
+"""
 
 UNSHARE = {"x86_64": 272, "aarch64": 97}
 
@@ -107,6 +149,37 @@ class TestManifests:
         laptop.up()
         assert "good" not in laptop.kubectl("get", "configmaps")
 
+    @pytest.mark.parametrize("kind", ["RayJob", "RayService", "RayCronJob"])
+    def test_a_kind_without_a_controller_is_refused_before_anything_starts(
+        self, laptop: Laptop, tmp_path: Path, kind: str
+    ) -> None:
+        file = tmp_path / "two.yaml"
+        file.write_text(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good}\n---\n" + yaml.safe_dump(WITHOUT_CONTROLLER[kind])
+        )
+        refused = laptop.up("--file", str(file), check=False)
+        assert refused.returncode == 1
+        assert f"{kind.lower()}/a: a {kind} has no controller yet" in refused.stderr
+        assert not laptop.folder.exists()
+
+    def test_what_up_applied_is_unchanged_for_kubectl(self, laptop: Laptop, tmp_path: Path) -> None:
+        try:
+            control_plane.kubectl()
+        except control_plane.ProgramsMissing as missing:
+            pytest.skip(f"real kubectl: {missing}")
+        file = tmp_path / "all.yaml"
+        file.write_text(APPLIED)
+        laptop.up("--file", str(file))
+        assert laptop.kubectl("apply", "-f", str(file)).splitlines() == [
+            "configmap/a unchanged",
+            "secret/a unchanged",
+            "service/a unchanged",
+            "raycluster.ray.io/a unchanged",
+        ]
+        file.write_text(APPLIED.replace("  gone: soon\n", ""))
+        assert "configmap/a configured" in laptop.kubectl("apply", "-f", str(file))
+        assert laptop.get("configmap", "a")["data"] == {"text": "1 < 2 & more"}
+
 
 class TestTheMachine:
     def test_a_port_that_is_taken_is_named_with_the_way_out(self, laptop: Laptop) -> None:
@@ -120,14 +193,21 @@ class TestTheMachine:
         assert "--port 0" in refused.stderr
         assert DataFolder(laptop.folder).engine() is None
 
-    def test_a_second_up_is_refused_and_the_first_engine_goes_on(self, laptop: Laptop) -> None:
+    def test_a_second_up_applies_to_the_engine_that_runs(self, laptop: Laptop, tmp_path: Path) -> None:
         laptop.up()
         engine = laptop.engine
-        refused = laptop.up(check=False)
-        assert refused.returncode == 1
-        assert f"an engine already runs (pid {engine})" in refused.stderr
-        assert "kuberay local down" in refused.stderr
+        file = tmp_path / "more.yaml"
+        file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n")
+        assert "configmap/more created" in laptop.up("--file", str(file)).stdout
+        assert "configmap/more unchanged" in laptop.kuberay("up", "--file", str(file)).stdout
         assert laptop.engine == engine
+
+    def test_another_port_than_that_of_the_engine_that_runs_is_refused(self, laptop: Laptop) -> None:
+        laptop.up()
+        refused = laptop.kuberay("up", "--port=1", check=False)
+        assert refused.returncode == 1
+        assert f"an engine already runs (pid {laptop.engine})" in refused.stderr
+        assert "does not listen on port 1" in refused.stderr
 
     def test_a_damaged_folder_is_named_and_left_as_it_is(self, laptop: Laptop) -> None:
         DataFolder(laptop.folder).create()
@@ -169,6 +249,16 @@ class TestTheMachine:
         assert "Traceback" not in refused.stderr
         assert DataFolder(laptop.folder).engine() is None
 
+    def test_an_installation_without_the_extra_is_told_how_to_get_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        refused = CliRunner().invoke(up, ["--detach", f"--folder={tmp_path / 'data'}"])
+        assert refused.exit_code == 1
+        assert "laptop mode needs ray and jsonschema_rs" in refused.output
+        assert "pip install 'kuberay[local]'" in refused.output
+        assert not (tmp_path / "data").exists()
+
     def test_an_environment_without_ray_is_told_how_to_get_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -191,15 +281,15 @@ class TestAnEngineInTheForeground:
     @pytest.mark.usefixtures("listening")
     def test_ends_with_ctrl_c_and_everything_it_started_with_it(self, laptop: Laptop) -> None:
         command = [sys.executable, "-m", "kuberay.cli", "local", "up", "--port=0", f"--folder={laptop.folder}"]
-        up = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert up.stdout is not None
-        for line in up.stdout:
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert running.stdout is not None
+        for line in running.stdout:
             if "Press Ctrl-C" in line:
                 break
         processes = processes_below(laptop.engine)
-        up.send_signal(signal.SIGINT)
-        up.communicate(timeout=20)
-        assert up.returncode == 130
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=20)
+        assert running.returncode == 130
         assert not any(map(is_alive, processes))
 
     def test_dies_with_the_command_that_was_killed(self, laptop: Laptop) -> None:

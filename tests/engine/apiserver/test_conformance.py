@@ -191,6 +191,11 @@ STORIES: dict[str, list[Step]] = {
         ("PATCH", f"{SERVICES}/c", {"spec": {"clusterIP": "10.96.0.77"}}),
         ("DELETE", f"{SERVICES}/c", None),
     ],
+    "bytes may be written with line breaks": [
+        ("POST", SECRETS, {"metadata": {"name": "broken"}, "data": {"a": "aGVs\nbG8=\r\n", "b": ""}}),
+        ("POST", CONFIG_MAPS, {"metadata": {"name": "broken"}, "binaryData": {"a": "aGVs\nbG8=\n"}}),
+        ("PATCH", f"{SECRETS}/broken", {"data": {"a": "d29y\nbGQ="}}),
+    ],
     "Secrets and ConfigMaps": [
         ("POST", SECRETS, {"metadata": {"name": "s"}, "stringData": {"a": "b"}, "data": {"c": "ZA=="}}),
         ("POST", SECRETS, {"metadata": {"name": "x"}, "data": {"bad key": "ZA=="}}),

@@ -80,7 +80,7 @@ class TestAccess:
 
     async def test_to_health_and_version_is_open(self, tmp_path: Path) -> None:
         async with serving(tmp_path) as served:
-            for path in ("/healthz", "/livez", "/readyz", "/version"):
+            for path in ("/healthz", "/livez", "/readyz", "/version", "/version/"):
                 assert (await served.get(path, headers={"Authorization": ""}))[0] == 200
 
     def test_a_token_can_be_taken_back(self) -> None:

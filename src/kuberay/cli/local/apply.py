@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kuberay.kube.client import Client
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_ESCAPED_BY_GO = "<>&\u2028\u2029"
 
 
 class UnknownKind(Exception):
@@ -52,9 +53,9 @@ async def apply(client: Client, manifest: Mapping[str, Any], *, dry_run: bool = 
     resource = (await served(client)).get((manifest.get("apiVersion", ""), manifest.get("kind", "")))
     if resource is None:
         raise UnknownKind(f"{manifest.get('apiVersion')} {manifest.get('kind')} is not served by the local engine")
-    wanted = with_last_applied(manifest)
+    namespace = (manifest.get("metadata") or {}).get("namespace", "default") if resource.namespaced else None
+    wanted = with_last_applied(manifest, namespace=namespace)
     name = wanted["metadata"]["name"]
-    namespace = wanted["metadata"].get("namespace", "default") if resource.namespaced else None
     try:
         current = await client.get(resource, name, namespace=namespace)
     except NotFound:
@@ -66,13 +67,21 @@ async def apply(client: Client, manifest: Mapping[str, Any], *, dry_run: bool = 
     return "unchanged" if same else "configured"
 
 
-def with_last_applied(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest with itself noted in the annotation, byte for byte as kubectl would write it."""
+def with_last_applied(manifest: Mapping[str, Any], *, namespace: str | None = None) -> dict[str, Any]:
+    """The manifest with itself noted in the annotation, byte for byte as kubectl would write it.
+
+    :param namespace: where it is applied, which kubectl notes also when the manifest does not say it.
+    """
     plain: dict[str, Any] = orjson.loads(orjson.dumps(manifest))
     metadata = plain.setdefault("metadata", {})
+    if namespace is not None:
+        metadata["namespace"] = namespace
     annotations = metadata.setdefault("annotations", {})
     annotations.pop(LAST_APPLIED, None)
-    annotations[LAST_APPLIED] = orjson.dumps(plain, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    note = orjson.dumps(plain, option=orjson.OPT_SORT_KEYS).decode()
+    for character in _ESCAPED_BY_GO:
+        note = note.replace(character, f"\\u{ord(character):04x}")
+    annotations[LAST_APPLIED] = note + "\n"
     return plain
 
 

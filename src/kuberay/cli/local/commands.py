@@ -18,13 +18,24 @@ if TYPE_CHECKING:
 def kuberay(command: str, *arguments: str, folder: DataFolder) -> str:
     """`kuberay local COMMAND` on the engine of a folder."""
     where = [] if folder.path == home_folder() else ["--folder", str(folder.path)]
-    return f"{_program('kuberay')} {shlex.join(['local', command, *arguments, *where])}"
+    return f"{_program('kuberay', 'kuberay.cli')} {shlex.join(['local', command, *arguments, *where])}"
 
 
-def _program(name: str) -> str:
+def ray(*arguments: str) -> str:
+    """A command of the Ray that Pods run on."""
+    return f"{_program('ray', 'ray.scripts.scripts')} {shlex.join(arguments)}"
+
+
+def use_kubectl(folder: DataFolder) -> str:
+    """What makes the kubectl of a shell speak to the engine of a folder."""
+    missing = "" if shutil.which("kubectl") else "   (kubectl itself is not on PATH: install it)"
+    return f"export KUBECONFIG={shlex.quote(str(folder.kubeconfig))}{missing}"
+
+
+def _program(name: str, module: str) -> str:
     """How to call a program of our own Python environment: by its name where a shell finds that one, else by path."""
     own = Path(sys.executable).with_name(name)
     if not own.exists():
-        return f"{shlex.quote(sys.executable)} -m kuberay.cli"
+        return f"{shlex.quote(sys.executable)} -m {module}"
     found = shutil.which(name)
     return name if found and os.path.samefile(found, own) else shlex.quote(str(own))

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from kuberay.cli.local import progress
+from kuberay.cli.local import commands, progress
 from kuberay.cli.local.apply import UnknownKind, apply
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.kube.client import Client
 from kuberay.kube.errors import ApiError, KubeError
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.kubeconfig import load
-from kuberay.kube.resources import PODS
+from kuberay.kube.resources import EVENTS, PODS
 from kuberay.kube.transport import Request
 from kuberay.raydash import Dashboard, DashboardError
 
@@ -87,20 +87,23 @@ class Follower:
 
     async def _follow(self, client: Client, *, deadline: float) -> bool:
         shown: dict[str, str] = {}
+        heard: set[tuple[str, str]] = set()
         while True:
             if self._has_ended():
                 raise click.ClickException(f"the engine ended unexpectedly. Its log: {self._folder.log}")
             clusters, pods = await self._look(client)
-            for name, doing in progress.table(clusters, pods):
+            warnings = await self._warnings(client)
+            for name, doing in progress.table(clusters, pods, warnings):
                 if shown.get(name) != doing:
                     shown[name] = doing
                     click.echo(f"  {name:<40} {doing}" if doing else name)
-            if all(progress.is_ready(cluster, pods) for cluster in clusters):
+            waits = not all(progress.is_ready(cluster, pods) for cluster in clusters)
+            if not waits and all(progress.is_settled(pod) for pod in progress.plain(clusters, pods)):
                 return True
-            lost = progress.given_up(pods)
-            if lost is not None:
-                await self._show_end(client, *lost)
-                return False
+            for pod, container in progress.crash_loops(pods):
+                if (which := (pod["metadata"]["uid"], container)) not in heard:
+                    heard.add(which)
+                    await self._show_end(client, pod, container)
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(LOOK_EVERY)
@@ -121,43 +124,57 @@ class Follower:
     async def _look(self, client: Client) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         try:
             clusters = await client.list(RAY_CLUSTERS)
-            pods = await client.list(PODS, labels="ray.io/cluster")
+            pods = await client.list(PODS)
         except KubeError as problem:
             raise click.ClickException(
                 f"the engine does not answer: {problem}. Its log: {self._folder.log}"
             ) from problem
         return clusters.items, pods.items
 
+    async def _warnings(self, client: Client) -> dict[str, str]:
+        """What the newest warnings say; none is no reason to stop."""
+        try:
+            return progress.newest_warnings((await client.list(EVENTS)).items)
+        except KubeError:
+            return {}
+
     async def _summary(self, client: Client, *, ready: bool, seconds: float) -> Outcome:
-        clusters, _ = await self._look(client)
+        clusters, pods = await self._look(client)
         lines = []
         if not ready:
             lines += [f"Not ready after {seconds:.0f} s, and still running. More: kubectl describe raycluster,pods", ""]
-        elif clusters:
+        elif clusters or pods:
             lines += [f"Ready in {seconds:.1f} s.", ""]
         else:
             lines += ["The engine runs; nothing is deployed in it yet.", ""]
-        addresses = read_addresses(self._folder)
+        addresses = read_addresses(self._folder, clusters)
         first = next(iter(addresses.values()), None)
         for name, address in addresses.items():
             lines.append(f"  Dashboard   {address}   ({name}{await _nodes(address)})")
-        lines.append(f"  kubectl     export KUBECONFIG={self._folder.kubeconfig}")
+        lines.append(f"  kubectl     {commands.use_kubectl(self._folder)}")
         if first and ready:
             script = "import ray; ray.init(); print(ray.cluster_resources())"
-            lines.append(f"  Run a job   ray job submit --address {first} -- python -c '{script}'")
+            job = commands.ray("job", "submit", "--address", first, "--", "python", "-c", script)
+            lines.append(f"  Run a job   {job}")
         elif not clusters:
             lines.append("  Deploy      kubectl apply -f FILE")
-        lines += ["  Look        kubectl get raycluster,pods,svc", "  Stop        kuberay local down"]
+        stop = commands.kuberay("down", folder=self._folder)
+        lines += ["  Look        kubectl get raycluster,pods,svc", f"  Stop        {stop}"]
         return Outcome(ready=ready, text="\n".join(lines))
 
 
-def read_addresses(folder: DataFolder) -> dict[str, str]:
-    """Where each cluster's dashboard is reached: `namespace/name` to address."""
+def read_addresses(folder: DataFolder, clusters: list[dict[str, Any]]) -> dict[str, str]:
+    """Where the dashboard of each of these clusters is reached, unless it is suspended: `namespace/name` to address."""
     try:
         addresses: dict[str, str] = orjson.loads(folder.addresses.read_bytes())
     except FileNotFoundError:
         return {}
-    return addresses
+    suspended = {
+        f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+        for each in clusters
+        if each["spec"].get("suspend")
+    }
+    return {name: address for name, address in addresses.items() if name not in suspended}
 
 
 async def _nodes(address: str) -> str:

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-HOPELESS_RESTARTS = 3
+RESTARTS_WORTH_WORDS = 3
 
 
 def cluster_line(cluster: Mapping[str, Any]) -> str:
     """One line about a RayCluster: how far it is and, when something blocks it, what."""
     status = cluster.get("status", {})
-    if "desiredWorkerReplicas" not in status:
+    if not status:
         return f"{cluster['metadata']['name']}: accepted"
     ready, desired = status.get("readyWorkerReplicas", 0), status.get("desiredWorkerReplicas", 0)
     state = status.get("state") or "starting"
@@ -27,9 +27,27 @@ def cluster_line(cluster: Mapping[str, Any]) -> str:
     return f"{line} ({'; '.join(trouble)})" if trouble else line
 
 
-def pod_line(pod: Mapping[str, Any]) -> tuple[str, str]:
-    """A Pod's name and what it is doing."""
-    return pod["metadata"]["name"], doing(pod)
+def pod_line(pod: Mapping[str, Any], warnings: Mapping[str, str]) -> tuple[str, str]:
+    """A Pod's name and what it is doing; while it does nothing, also the newest warning about it."""
+    words = doing(pod)
+    warning = warnings.get(pod["metadata"].get("uid", ""), "")
+    return pod["metadata"]["name"], f"{words}: {warning}" if warning and words in _IDLE else words
+
+
+def newest_warnings(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """What the newest Warning event of each object says, by uid."""
+    told = {}
+    for event in sorted(events, key=_moment):
+        if event.get("type") == "Warning":
+            told[event.get("regarding", {}).get("uid", "")] = event.get("note", "")
+    return told
+
+
+def _moment(event: Mapping[str, Any]) -> str:
+    return (event.get("series") or {}).get("lastObservedTime") or event.get("eventTime") or ""
+
+
+_IDLE = ("starting", "waiting for a node")
 
 
 def doing(pod: Mapping[str, Any]) -> str:
@@ -37,6 +55,8 @@ def doing(pod: Mapping[str, Any]) -> str:
     status = pod.get("status", {})
     if pod["metadata"].get("deletionTimestamp"):
         return "stopping"
+    if status.get("phase") == "Succeeded":
+        return "completed"
     if not pod["spec"].get("nodeName"):
         return "waiting for a node"
     for container in status.get("initContainerStatuses", []):
@@ -68,16 +88,14 @@ def _trouble(container: Mapping[str, Any]) -> str:
     return ""
 
 
-def given_up(pods: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], str] | None:
-    """A Pod and its container that waiting does not help: it cannot run at all, or has ended again and again."""
+def crash_loops(pods: Iterable[Mapping[str, Any]]) -> Iterable[tuple[Mapping[str, Any], str]]:
+    """Pods with the name of a container that has ended again and again, so that its last words are worth a look."""
     for pod in pods:
         status = pod.get("status", {})
         for container in status.get("initContainerStatuses", []) + status.get("containerStatuses", []):
             reason = container.get("state", {}).get("waiting", {}).get("reason", "")
-            is_looping = reason == "CrashLoopBackOff" and container.get("restartCount", 0) >= HOPELESS_RESTARTS
-            if is_looping or reason == "ErrImageNeverPull":
-                return pod, container["name"]
-    return None
+            if reason == "CrashLoopBackOff" and container.get("restartCount", 0) >= RESTARTS_WORTH_WORDS:
+                yield pod, container["name"]
 
 
 def _because(message: str | None) -> str:
@@ -97,14 +115,33 @@ def is_ready(cluster: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> b
     return status.get("state") == ("ready" if wanted else "suspended") and ready == wanted
 
 
-def table(clusters: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Every cluster followed by its Pods, as (name, what it is doing)."""
-    pods = list(pods)
+def is_settled(pod: Mapping[str, Any]) -> bool:
+    """Whether there is nothing more to wait for in a Pod of no cluster: it is ready, or has ended."""
+    return doing(pod) == "ready" or pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def plain(clusters: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The Pods that belong to none of the clusters."""
+    pods, clusters = list(pods), list(clusters)
+    owned = {id(pod) for cluster in clusters for pod in _own(cluster, pods)}
+    return [pod for pod in pods if id(pod) not in owned]
+
+
+def table(
+    clusters: Iterable[Mapping[str, Any]],
+    pods: Iterable[Mapping[str, Any]],
+    warnings: Mapping[str, str] | None = None,
+) -> list[tuple[str, str]]:
+    """Every cluster followed by its Pods, and then all other Pods, as (name, what it is doing).
+
+    :param warnings: the newest warning about a Pod, by its uid.
+    """
+    pods, clusters, warnings = list(pods), list(clusters), warnings or {}
     rows = []
     for cluster in clusters:
         rows.append((cluster_line(cluster), ""))
-        rows += sorted(pod_line(pod) for pod in _own(cluster, pods))
-    return rows
+        rows += sorted(pod_line(pod, warnings) for pod in _own(cluster, pods))
+    return rows + sorted(pod_line(pod, warnings) for pod in plain(clusters, pods))
 
 
 def _own(cluster: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:

@@ -26,25 +26,28 @@ PORT = 16443
     help="Manifest to apply, `-` for standard input. May be given several times.",
 )
 @click.option("-d", "--detach", is_flag=True, help="Leave the engine running in the background once all is ready.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="API port; 0: any free.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=None, show_default=str(PORT), help="API port; 0: any free."
+)
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for readiness.")
 @folder_option
-def up(files: tuple[str, ...], detach: bool, port: int, timeout: float, folder: DataFolder) -> None:
+def up(files: tuple[str, ...], detach: bool, port: int | None, timeout: float, folder: DataFolder) -> None:
     """Start the engine, apply manifests, and follow every Pod until the clusters are ready.
 
     Clusters that an earlier engine left in the data folder come back too. Without --detach the engine runs until
-    Ctrl-C, and everything it started ends with it.
+    Ctrl-C, and everything it started ends with it. Where an engine runs in the folder already, manifests are applied
+    to that one, and it goes on running.
     """
     from kuberay.cli.local.process import EngineProcess
     from kuberay.engine.errors import EngineError
-    from kuberay.engine.folder import already_running
 
     manifests = _read(files)
-    pid = folder.engine()
-    if pid is not None:
-        raise click.ClickException(already_running(folder, pid))
+    _require_packages()
+    if folder.engine() is not None:
+        _require_port(folder, port)
+        raise SystemExit(_apply_to_running(folder, manifests, timeout))
     try:
-        engine = EngineProcess(folder, port=port, attached=not detach)
+        engine = EngineProcess(folder, port=PORT if port is None else port, attached=not detach)
         from kuberay.cli.local.follow import Follower  # takes a while to import, and so does the engine
 
         engine.wait_until_ready()
@@ -69,6 +72,51 @@ def up(files: tuple[str, ...], detach: bool, port: int, timeout: float, folder: 
         raise SystemExit(1)
 
 
+def _apply_to_running(folder: DataFolder, manifests: list[Manifest], timeout: float) -> int:
+    """Apply manifests to the engine that runs already, and follow them; how the command ends."""
+    from kuberay.cli.local.follow import Follower
+
+    follower = Follower(folder, timeout=timeout, has_ended=lambda: folder.engine() is None)
+    try:
+        outcome = follower.run(manifests)
+    except KeyboardInterrupt:
+        return 130
+    click.echo(outcome.text)
+    return 0 if outcome.ready else 1
+
+
+def _require_port(folder: DataFolder, port: int | None) -> None:
+    """A running engine keeps its port; who asks for another one is told."""
+    from kuberay.engine.folder import already_running
+    from kuberay.kube.kubeconfig import load
+
+    if port and not load(folder.kubeconfig).server.endswith(f":{port}"):
+        raise click.ClickException(f"{already_running(folder)} It does not listen on port {port}.")
+
+
+def _require_packages() -> None:
+    """Laptop mode needs more than the operator; what is missing is told before anything starts."""
+    import sys
+    from importlib.util import find_spec
+
+    missing = [name for name in ("ray", "jsonschema_rs") if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"laptop mode needs {' and '.join(missing)}, which this Python does not have. To install what is missing: "
+            f"{sys.executable} -m pip install 'kuberay[local]', or '.[local]' in a checkout."
+        )
+
+
+def _without_controller(manifest: Manifest) -> str:
+    """Why a manifest of `ray.io` would be stored and nothing would come of it, or an empty text."""
+    from kuberay.controllers.kinds import CONTROLLED
+
+    kind = manifest.document["kind"]
+    if not manifest.is_ray or kind in {each.kind for each in CONTROLLED}:
+        return ""
+    return f"{manifest.file}:{manifest.line} {manifest.title}: a {kind} has no controller yet, so nothing would run."
+
+
 def _read(files: tuple[str, ...]) -> list[Manifest]:
     """The objects of all files, or every reason why not."""
     from kuberay.api.validate.objects import Rules
@@ -86,4 +134,6 @@ def _read(files: tuple[str, ...]) -> list[Manifest]:
         click.echo(str(finding), err=True)
     if any(finding.severity != "warning" for finding in findings):
         raise click.ClickException("nothing was started: mend the manifests first.")
+    if refused := [why for manifest in manifests if (why := _without_controller(manifest))]:
+        raise click.ClickException("\n".join([*refused, "Nothing was started, and nothing was created."]))
     return manifests

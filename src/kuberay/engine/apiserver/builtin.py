@@ -25,6 +25,7 @@ def builtin_kinds() -> list[Kind]:
             columns.CONFIG_MAP,
             singular="configmap",
             short_names=("cm",),
+            default=defaults.config_map,
             validate=validation.config_map,
         ),
         Kind(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import binascii
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from kuberay.kube import quantity
@@ -193,8 +195,29 @@ def service(obj: Object) -> None:
 def secret(obj: Object) -> None:
     """`stringData` is a convenience for writers: it is stored as base64 under `data`."""
     obj.setdefault("type", "Opaque")
+    _store_bytes(obj, "data")
     for key, value in obj.pop("stringData", {}).items():
         obj.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
+
+
+def config_map(obj: Object) -> None:
+    """Binary data is stored in one form."""
+    _store_bytes(obj, "binaryData")
+
+
+def _store_bytes(obj: Object, field: str) -> None:
+    """Bytes may be written with line breaks, and are stored without; what is not base64 is left for validation."""
+    for key, value in (obj.get(field) or {}).items():
+        with contextlib.suppress(binascii.Error):
+            obj[field][key] = base64.b64encode(decode_bytes(value)).decode()
+
+
+def decode_bytes(text: str) -> bytes:
+    """What base64 says, with or without line breaks, as Kubernetes reads it.
+
+    :raises binascii.Error: it is not base64.
+    """
+    return base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
 
 
 def persistent_volume_claim(obj: Object) -> None:

@@ -61,7 +61,7 @@ class HttpFront:
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
         path = incoming.rel_url.raw_path
         user = self._tokens.user_of(incoming.headers.get("Authorization", ""))
-        if user is None and path not in _OPEN_TO_ALL:
+        if user is None and path.rstrip("/") not in _OPEN_TO_ALL:
             return _whole(answers.refusal(Unauthorized("Unauthorized")))
         if incoming.headers.get("Expect", "").lower() == "100-continue":
             incoming.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # type: ignore[union-attr]

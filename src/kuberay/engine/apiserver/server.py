@@ -57,10 +57,18 @@ KUBERNETES_VERSION = "1.36.3"
 
 _METADATA_SCHEMA = custom_schema({"x-kubernetes-preserve-unknown-fields": True})
 
-_NOT_SERVED = frozenset(
-    ["exec", "attach", "portforward", "proxy", "eviction", "ephemeralcontainers", "resize", "scale", "token"]
-)
-"""Subresources that Kubernetes has and this server does not."""
+_NOT_SERVED = {
+    "exec": "to run a command beside Ray use `ray job submit`; `kubectl logs` shows what a container prints",
+    "attach": "`kubectl logs -f` follows what a container prints",
+    "portforward": "`kuberay local status` prints where dashboards are reached on this machine",
+    "proxy": "`kuberay local status` prints where dashboards are reached on this machine",
+    "eviction": "`kubectl delete pod` removes it",
+    "ephemeralcontainers": "Pods are processes of this machine, which its own tools can look at",
+    "resize": "limits are not enforced here",
+    "scale": "`kubectl edit` changes the number in its spec",
+    "token": "a Pod that names the account finds its token at the usual place",
+}
+"""Subresources that Kubernetes has and this server does not, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,7 @@ class ApiServer:
         if first in ("healthz", "livez", "readyz"):
             return Response(200, {"content-type": "text/plain; charset=utf-8"}, b"ok")
         if request.method == "GET":
-            if request.path == "/version":
+            if request.path.rstrip("/") == "/version":
                 return json_answer(_version())
             if first == "openapi":
                 return self._openapi.answer(request)
@@ -168,7 +176,10 @@ class ApiServer:
             raise ApiError(
                 status=Status(
                     status="Failure",
-                    message=f"{target.kind.resource.name}/{target.subresource} is not served by this API server",
+                    message=(
+                        f"{target.kind.resource.name}/{target.subresource} is not served by the local engine: "
+                        f"{_NOT_SERVED[target.subresource]}"
+                    ),
                     reason="NotImplemented",
                     code=501,
                 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from typing import TYPE_CHECKING, Any
 
 from kuberay.engine.apiserver import problems
+from kuberay.engine.apiserver.defaults import decode_bytes
 from kuberay.kube import quantity
 from kuberay.kube.selectors import is_label_key, is_label_value
 
@@ -266,18 +266,23 @@ def config_map(obj: Object, old: Object | None) -> Iterator[Problem]:
     yield from _data(obj, old, "data", "binaryData")
     for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
         yield problems.invalid(f"data[{key}]", key, f"duplicate of key present in binaryData: {key}")
+    yield from _not_base64(obj, "binaryData")
 
 
 def secret(obj: Object, old: Object | None) -> Iterator[Problem]:
     """Values of a Secret are base64. A value that is not is never repeated in the refusal."""
     yield from _data(obj, old, "data")
-    for key, value in obj.get("data", {}).items():
-        try:
-            base64.b64decode(value, validate=True)
-        except binascii.Error:
-            yield problems.invalid(f"data[{key}]", "<hidden>", "must be base64")
+    yield from _not_base64(obj, "data")
     if old is not None and obj.get("type") != old.get("type"):
         yield problems.invalid("type", obj.get("type"), "field is immutable")
+
+
+def _not_base64(obj: Object, field: str) -> Iterator[Problem]:
+    for key, value in obj.get(field, {}).items():
+        try:
+            decode_bytes(value)
+        except binascii.Error:
+            yield problems.invalid(f"{field}[{key}]", "<hidden>", "must be base64")
 
 
 def event(obj: Object, old: Object | None) -> Iterator[Problem]:
