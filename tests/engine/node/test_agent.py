@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,32 @@ class TestRunning:
         assert container_status(pod)["lastState"]["terminated"]["exitCode"] == 1
         assert "cannot access" in await cluster.logs("p", previous=True)
         assert "Back-off restarting failed container main" in await cluster.until_event("BackOff")
+
+    @pytest.mark.parametrize("shell", ["bash -lc", "sh -lc"])
+    async def test_a_login_shell_finds_the_programs_of_the_environment_first(
+        self, cluster: Cluster, shell: str
+    ) -> None:
+        await cluster.run("p", f"{shell} 'command -v ray; command -v ls'", restartPolicy="Never")
+        await cluster.until("p", phase("Succeeded"))
+        ray, ls = (await cluster.logs("p")).splitlines()
+        assert ray == f"{sys.prefix}/bin/ray"
+        assert ls.endswith("/ls")
+
+    async def test_a_container_that_asks_for_no_gpu_sees_none(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        device = "/etc/passwd"  # stands for a device: every machine has it
+        monkeypatch.setattr("kuberay.engine.node.machine.nvidia_devices", lambda: [Path(device)])
+        look = f"wc -l < {device}; echo ${{CUDA_VISIBLE_DEVICES-any}}, ${{NVIDIA_VISIBLE_DEVICES-any}}"
+        printed = []
+        for name, resources in {"without": {}, "with": {"limits": {"cpu": "1", "nvidia.com/gpu": "1"}}}.items():
+            container = {"name": "main", "image": "ray", "command": ["/bin/sh", "-c", look], "resources": resources}
+            await cluster.create_pod(name, containers=[container], restartPolicy="Never")
+            await cluster.until(name, phase("Succeeded"))
+            printed.append((await cluster.logs(name)).splitlines())
+        assert printed[0] == ["0", ", void"]
+        assert int(printed[1][0]) > 0
+        assert printed[1][1] == "any, any"
 
     async def test_a_command_that_does_not_exist_says_so(self, cluster: Cluster) -> None:
         await cluster.create_pod(

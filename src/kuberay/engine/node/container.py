@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kuberay.engine.node import commands, environment, probes, volumes
+from kuberay.build.start_command import is_gpu
+from kuberay.engine.node import commands, environment, machine, probes, volumes
 from kuberay.engine.node.remote import Command
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # A killed process is gone at once; its pipe may be held a moment longer.
 _LOG_SECONDS = 2.0
 _KILL_SECONDS = 10.0
+# For a container that asks for no GPU on a machine that has some, as if a device plugin had given it none.
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,14 @@ async def start(
     :raises StartFailed: the kernel refused.
     """
     try:
+        hidden = [] if _asks_for_gpu(spec) else machine.nvidia_devices()
         command = command_of(ray, pod, spec, around, references)
+        if hidden:
+            command = replace(command, env={**command.env, **_NO_GPU})
         scratch, stage = await asyncio.to_thread(volumes.make_container_folders, around.folder, spec["name"], attempt)
         own = {**around.files, "/tmp": scratch, "/dev/shm": around.folder.shared_memory}
         own |= {str(path): path for path in ray.needed_below(Path("/tmp"))}
+        own |= {str(device): Path(os.devnull) for device in hidden}
         mounts = volumes.mounts(spec, around.volumes, own, command.env)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -140,6 +147,11 @@ async def start(
         raise
     log.close_pipe()
     return LiveContainer(spec, process, command, around.facts.pod_ip, log)
+
+
+def _asks_for_gpu(spec: Object) -> bool:
+    resources = spec.get("resources") or {}
+    return any(is_gpu(name) for kind in ("limits", "requests") for name in resources.get(kind) or ())
 
 
 def command_of(ray: RayEnvironment, pod: Object, spec: Object, around: Surroundings, references: References) -> Command:

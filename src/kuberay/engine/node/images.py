@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from importlib import metadata
@@ -41,6 +42,17 @@ class RayEnvironment:
     def search_path(self, given: str | None) -> str:
         """`PATH` of a container: the environment's own programs come first, whatever the user asks for."""
         return f"{self.programs}:{given or _SYSTEM_PATH}"
+
+    def profile(self, machines: Path) -> str:
+        """What a login shell runs first: the machine's own, which sets `PATH` anew, and then our programs come first.
+
+        :param machines: the machine's own, which may be missing.
+        """
+        try:
+            text = machines.read_text(errors="surrogateescape")
+        except OSError:
+            text = ""
+        return f"{text}\nPATH={shlex.quote(self.programs)}:$PATH\nexport PATH\n"
 
     def needed_below(self, hidden: Path) -> list[Path]:
         """What has to stay visible for Ray to run, of all that lies in a folder that a container has its own of."""

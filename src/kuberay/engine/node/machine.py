@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kuberay import __version__
@@ -13,7 +14,6 @@ from kuberay.kube import quantity
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from pathlib import Path
 
     from kuberay.kube.quantity import Quantity
 
@@ -29,6 +29,13 @@ def cpu() -> Quantity:
 def memory() -> Quantity:
     """All memory of the machine."""
     return quantity.parse(f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') // 1024}Ki")
+
+
+def nvidia_devices() -> list[Path]:
+    """The device files of NVIDIA's driver; none where there is no such GPU."""
+    return sorted(
+        path for path in [*Path("/dev").glob("nvidia*"), *Path("/dev").glob("nvidia-caps/*")] if path.is_char_device()
+    )
 
 
 def node(name: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kuberay.engine.node.pod import Object
 
 _LONGEST_HOSTNAME = 63
+_MACHINES_PROFILE = Path("/etc/profile")
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -118,6 +119,7 @@ class PodSandbox:
             "/etc/hosts": hosts + aliases,
             "/etc/resolv.conf": names.resolver_configuration(namespace, str(self._node.helper.gateway)),
             "/etc/hostname": f"{self.hostname}\n",
+            "/etc/profile": self._node.ray.profile(_MACHINES_PROFILE),
         }
         folder = self.folder.path / "etc"
         folder.mkdir(parents=True, exist_ok=True)
