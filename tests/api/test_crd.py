@@ -19,10 +19,6 @@ EXCEPTIONS = {
     r"^\.metadata\.annotations$": "says which tool wrote upstream's file",
     r"\.x-kubernetes-validations\[\d\]\.message$": "the texts of CEL rules are our own; the rules are compared",
     r"\.deprecationWarning$": "our own text",
-    r"Service\.properties\.status\.properties\.loadBalancer\.properties\.ingress\.items\.properties\.ports\.items\.": (
-        "the status of a Service inside a template: Kubernetes says that `error` may be absent, upstream's generator "
-        "reads it as required and bounded; nobody writes it"
-    ),
 }
 """Paths at which we differ on purpose."""
 

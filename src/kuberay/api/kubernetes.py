@@ -38,6 +38,14 @@ _ATOMIC = ("ConfigMapEnvSource", "ConfigMapProjection", "ConfigMapVolumeSource",
 """Types that hold a reference to an object among their own fields, and are applied as one value for that reason."""
 _WITHOUT_DEFAULT = {"AzureDiskVolumeSource": ("cachingMode", "kind")}
 """Defaults that Kubernetes fills in by code when a Pod is made; in a template they stay open."""
+_PORT_ERROR = {
+    "maxLength": 316,
+    "pattern": (
+        r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+        r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+    ),
+}
+"""What stands as a marker beside `PortStatus.error` in Kubernetes' source, and in no document of its API."""
 _NOT_EMBEDDED = ("enum", "x-kubernetes-patch-merge-key", "x-kubernetes-patch-strategy")
 """What an API server that embeds these types in a CRD does not enforce, or does not know."""
 _LARGE = ("PodTemplateSpec", "Service")
@@ -101,6 +109,10 @@ def _whole(kind: str, embed: Callable[[str], Schema]) -> Schema:
     schema = _resolved(definitions()[_name(kind)], embed)
     if kind in _ATOMIC:
         schema["x-kubernetes-map-type"] = "atomic"
+    if kind == "PortStatus":
+        # Every generator of CRDs takes the field for required: its marker says so, though the API server does not.
+        schema["properties"]["error"] |= _PORT_ERROR
+        schema["required"] = ["error", *schema["required"]]
     for field in _WITHOUT_DEFAULT.get(kind, ()):
         del schema["properties"][field]["default"]
     return schema
