@@ -89,6 +89,22 @@ class TestRunning:
         assert int(printed[1][0]) > 0
         assert printed[1][1] == "any, any"
 
+    async def test_a_container_whose_start_hook_fails_is_never_ready_and_is_started_again(
+        self, cluster: Cluster
+    ) -> None:
+        hook = {"postStart": {"exec": {"command": ["/bin/sh", "-c", "echo no way; exit 3"]}}}
+        container = {"name": "main", "image": "ray", "command": ["sleep", "1000"], "lifecycle": hook}
+        await cluster.create_pod("p", containers=[container], terminationGracePeriodSeconds=1)
+        seen = []
+
+        def is_started_again(pod: dict[str, Any]) -> bool:
+            seen.append(is_ready(pod))
+            return bool(container_status(pod).get("restartCount"))
+
+        await cluster.until("p", is_started_again)
+        assert not any(seen)
+        assert await cluster.until_event("FailedPostStartHook") == "no way"
+
     async def test_a_command_that_does_not_exist_says_so(self, cluster: Cluster) -> None:
         await cluster.create_pod(
             "p", containers=[{"name": "main", "image": "ray", "command": ["no-such-command"]}], restartPolicy="Never"

@@ -186,11 +186,13 @@ class PodRunner:
             self._fail_start(name, str(found))
             return None
         self._live[name] = live
-        self._change(name, lambda history: history.running(self._node.now()))
+        started = self._node.now()
         self._node.recorder.record(self.pod, NORMAL, "Started", f"Started container {name}", container=name)
         self._spawn(self._follow(name, live), self._followers)
-        self._begin_probes(name, live)
-        await self._run_post_start(name, live)
+        # It counts as running when its hook has ended well: nobody is sent to a container that is about to be killed.
+        if await self._run_post_start(name, live) and self._live.get(name) is live:
+            self._change(name, lambda history: history.running(started))
+            self._begin_probes(name, live)
         return live
 
     def _block(self, name: str, reason: str, message: str) -> None:
@@ -210,14 +212,16 @@ class PodRunner:
         self._node.recorder.record(self.pod, WARNING, "Failed", f"Error: {message}", container=name)
         self._change(name, lambda history: history.ended(ended))
 
-    async def _run_post_start(self, name: str, live: LiveContainer) -> None:
+    async def _run_post_start(self, name: str, live: LiveContainer) -> bool:
+        """Run the hook, if there is one; a container whose hook fails is ended, and its restart policy decides."""
         hook = (live.spec.get("lifecycle") or {}).get("postStart")
         if not hook:
-            return
+            return True
         problem = await containers.run_hook(self._node.helper, live, hook, self._grace())
         if problem:
             self._node.recorder.record(self.pod, WARNING, "FailedPostStartHook", problem, container=name)
             await live.stop(self._node.helper, self._grace())
+        return not problem
 
     async def _settle(self, live: LiveContainer) -> None:
         with contextlib.suppress(TimeoutError):
