@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -15,6 +16,7 @@ from kuberay.kube.resources import PODS
 from kuberay.kube.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from kuberay.kube.client import Client
@@ -87,6 +89,19 @@ def status(name: str, uid: str) -> PatchStatus:
         leads_on=False,
         why="it runs",
     )
+
+
+def webhook(change: Callable[[dict[str, Any]], Any]) -> Callable[[Request], Request]:
+    """An admission webhook that changes the metadata of every Pod that is made."""
+
+    def admit(request: Request) -> Request:
+        if request.method != "POST" or not request.path.endswith("/pods"):
+            return request
+        pod = orjson.loads(request.body or b"")
+        change(pod["metadata"])
+        return replace(request, body=orjson.dumps(pod))
+
+    return admit
 
 
 class Crowd:

@@ -28,6 +28,8 @@ class Meddler:
         self.reads: list[Request] = []
         self.streams: list[Request] = []
         self.before: Callable[[Request], Exception | None] = lambda _: None
+        self.admit: Callable[[Request], Request] = lambda request: request
+        """What is sent on in place of a request: here is where an admission webhook would be."""
         self.after: Callable[[Request], Exception | None] = lambda _: None
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
@@ -35,7 +37,7 @@ class Meddler:
         error = self.before(request)
         if error is not None:
             raise error
-        answer = await self._inner.send(request, timeout=timeout)
+        answer = await self._inner.send(self.admit(request), timeout=timeout)
         error = self.after(request)
         if error is not None:
             raise error

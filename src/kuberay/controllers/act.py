@@ -4,18 +4,21 @@ Stages in order, the actions of a stage at once. What was to be true and already
 under that name, or of anybody where that will do; an object that is gone. Every answer goes into the store, so that
 the next decision knows of it. A refusal is an answer too: it is handed back as data, and so is a write that failed in
 passing. What was decided on an object that somebody has changed meanwhile is not done, and has to be decided again; and
-a write that changes nothing is no success, or it would be repeated for ever.
+a write that changes nothing is no success, or it would be repeated for ever. Nor is a Pod that the server has stored as
+another than ours: it is deleted again.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 import orjson
 import structlog
 
+from kuberay.controllers.marks import altered
 from kuberay.controllers.outcome import Outcome, refusal_message, verb
 from kuberay.controllers.plan import WORKER_POD, Create, Delete, Patch, PatchStatus, Require
 from kuberay.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, Missing, is_passing
@@ -136,7 +139,7 @@ class Actor:
             except Gone:
                 log.info("gone meanwhile", what=action.subject.noun, name=action.name)
                 outcome.is_behind = True
-            except (NameTaken, Undone) as error:
+            except (NameTaken, Undone, Altered) as error:
                 if isinstance(error, NameTaken) and isinstance(action, Create) and action.takes_another_name:
                     log.info("another name is needed", what=action.subject.noun, name=action.name, why=str(error))
                     outcome.occupied.append(action.name)
@@ -168,8 +171,8 @@ class Actor:
                     f"the name is taken: {action.resource.kind} {action.name} exists already and {belongs}"
                 ) from None
             cache.store.wrote(made)
-            if cache.store.get(action.namespace, action.name) is None:
-                # Nobody would ever see it, and it would be made again for ever.
+            if cache.store.get(action.namespace, action.name) is None or altered(action, made):
+                # Nobody would ever see it, or count it, and it would be made again for ever.
                 if identity(made).leaving and not action.takes_another_name:
                     raise Conflict(
                         f"{action.resource.kind} {action.name} still has the name, and is on its way out"
@@ -181,8 +184,36 @@ class Actor:
                     "delete it, or give it back its labels"
                 ) from None
             return True
+        changes = altered(action, made)
+        if changes:
+            why = f"an admission webhook changed what it is known by ({', '.join(changes)})"
+            raise Altered(f"{why}; {await self._take_back(action, made, why)}")
         cache.store.wrote(made)
         return True
+
+    async def _take_back(self, action: Create, made: Any, why: str) -> str:
+        """Delete what was made, and is not what was asked for; tells what became of it, in the words of a refusal.
+
+        No store hears of it: one whose watch does not show it would have it on its way out for longer than it is.
+        """
+        key, uid, _, _ = identity(made)
+        removal = Delete(
+            resource=action.resource,
+            namespace=key.namespace,
+            name=key.name,
+            uid=uid,
+            subject=action.subject,
+            scope=action.scope,
+            why=why,
+        )
+        try:
+            with suppress(Missing):
+                await self._client.delete(removal.resource, removal.name, namespace=removal.namespace, uid=uid)
+        except KubeError as error:
+            log.warning("not taken back", what=refusal_message(removal, str(error)), why=why)
+            return f"it could not be deleted again: {error}"
+        _log([removal])
+        return "it was deleted again"
 
     async def _made(self, action: Create, cache: Cache) -> Any:
         conflicts = 0
@@ -360,6 +391,10 @@ class Gone(Exception):
 
 class Undone(Exception):
     """A change was taken, and is not there."""
+
+
+class Altered(Exception):
+    """An object was made, and is not the one that was asked for."""
 
 
 class NameTaken(Exception):

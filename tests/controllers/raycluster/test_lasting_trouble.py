@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kuberay.api.core import Pod
 from kuberay.api.crd import crd
 from kuberay.controllers.kinds import RAY_CLUSTERS
 from kuberay.controllers.options import ControllerOptions
@@ -14,11 +15,13 @@ from kuberay.controllers.raycluster.controller import RayClusterController
 from kuberay.kube.errors import Conflict, Forbidden, Timeout
 from kuberay.kube.identity import Key
 from kuberay.kube.recorder import Recorder
-from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS
+from kuberay.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, PODS
+from kuberay.sim.kubelet import FakeKubelet
 from tests.build.clusters import group
+from tests.controllers.acting import webhook
 from tests.controllers.embedded import embedded
 from tests.controllers.raycluster.test_controller import fill, is_create, status_writes
-from tests.operator.world import World, living, operating
+from tests.operator.world import World, living, new_namespace, operating
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -88,6 +91,47 @@ class TestFailuresInPassing:
         await world.apply(groups=[group(replicas=60, maxReplicas=60)])
         await world.ready(60)
         assert not [reason for reason, _ in await world.events() if reason.startswith("Failed")]
+
+
+class TestAWebhookThatTakesWhatPodsAreKnownBy:
+    @pytest.mark.parametrize("node_type", ["head", "worker"])
+    @pytest.mark.parametrize("taken", ["labels", "ray.io/group", "ownerReferences"])
+    @pytest.mark.parametrize("may_delete", [True, False])
+    async def test_costs_a_few_pods_and_not_one_after_another_without_end(
+        self, server: tuple[Client, Meddler], node_type: str, taken: str, may_delete: bool
+    ) -> None:
+        client, meddler = server
+        mark = f'"ray.io/node-type":"{node_type}"'.encode()
+        change = webhook(lambda metadata: (metadata if taken in metadata else metadata["labels"]).pop(taken))
+        meddler.admit = lambda request: change(request) if is_create(request, "pods", mark) else request
+        meddler.before = lambda request: (
+            Forbidden("a policy protects it") if request.method == "DELETE" and not may_delete else None
+        )
+        now = 0.0
+        recorder = Recorder(client, "test")
+        options = ControllerOptions(resync=None)
+        controller = RayClusterController(client, recorder, options, now=lambda: now)
+        namespace = await new_namespace(client)
+        world = World(client, namespace, FakeKubelet(client, node="none", namespace=namespace))
+        await world.apply(groups=[group(replicas=2)])
+        await fill(controller, client)
+        passes = 0
+        while now < 600:
+            passes += 1
+            assert passes < 200
+            result = await controller.reconcile(Key(namespace, "rc"))
+            shown = await client.list(PODS, labels="ray.io/node-type in (head,worker)", type=Pod)
+            controller.pods.replaced(shown.items, shown.resource_version)
+            now += 600 if result is None or result.requeue_after is None else result.requeue_after
+        asked_for = sum(is_create(request, "pods", mark) for request in meddler.writes)
+        assert asked_for <= 50
+        if may_delete:
+            found = await world.condition("ReplicaFailure")
+            assert found.reason == f"FailedCreate{node_type.capitalize()}Pod"
+            assert asked_for >= 10, "it is tried again, with longer and longer pauses"
+            assert "an admission webhook changed what it is known by" in found.message
+            assert node_type not in {pod.metadata.labels.get("ray.io/node-type") for pod in await world.pods()}
+            assert all(pod.metadata.labels and pod.metadata.controller for pod in await world.pods())
 
 
 class TestAPodThatHasToStay:
