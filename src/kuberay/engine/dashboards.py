@@ -1,7 +1,8 @@
 """The dashboards of local clusters, reachable from this machine: one port on loopback each.
 
 Pods live in a network of their own that the host cannot see. For every head Service with a port named `dashboard` the
-engine listens on loopback, at 8265 or the next free port, and carries each connection to the head's Pod. The
+engine listens on loopback, at 8265 or the next free port, and carries each connection to the head's Pod. Whoever
+reaches a dashboard can run programs as the engine's user, so that nobody but this user and root is let in. The
 addresses are written to a file, because they are facts of this machine and not of the cluster.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pwd
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ import structlog
 from kuberay.api.core import Pod, Service
 from kuberay.build.labels import CLUSTER
 from kuberay.engine.node.forward import Forwarder
+from kuberay.engine.peers import uid_of_peer
 from kuberay.kube.informer import Informer
 from kuberay.kube.resources import PODS, SERVICES
 from kuberay.kube.store import Store
@@ -48,9 +51,17 @@ class Dashboards:
 
     :param connect: makes a connection to an address of the Pods' network.
     :param file: where the addresses are written: `namespace/cluster` to URL.
+    :param open_to_all: every user of this machine is let in.
     """
 
-    def __init__(self, client: Client, connect: Callable[[str, int], Awaitable[socket.socket]], *, file: Path) -> None:
+    def __init__(
+        self,
+        client: Client,
+        connect: Callable[[str, int], Awaitable[socket.socket]],
+        *,
+        file: Path,
+        open_to_all: bool = False,
+    ) -> None:
         self._services: Store[Service] = Store()
         self._pods: Store[Pod] = Store()
         self._informers = (
@@ -59,6 +70,7 @@ class Dashboards:
         )
         self._connect = connect
         self._file = file
+        self._refusal = None if open_to_all else refusal
         self._open: dict[str, _Dashboard] = {}
         self._changed = asyncio.Event()
         self._services.on_change(lambda _old, _new: self._changed.set())
@@ -88,7 +100,7 @@ class Dashboards:
             if listener is None:
                 log.warning("no free port for a dashboard", cluster=cluster, first=FIRST_PORT, tried=PORTS)
                 continue
-            forwarder = Forwarder(listener, self._dialler(wanted[cluster]))
+            forwarder = Forwarder(listener, self._dialler(wanted[cluster]), refusal=self._refusal)
             self._open[cluster] = _Dashboard(forwarder, f"http://127.0.0.1:{listener.getsockname()[1]}")
         self._write()
 
@@ -109,6 +121,25 @@ class Dashboards:
         beside = self._file.with_suffix(".new")
         beside.write_bytes(orjson.dumps({name: each.address for name, each in sorted(self._open.items())}))
         os.replace(beside, self._file)
+
+
+def refusal(connection: socket.socket) -> bytes | None:
+    """What a client is told that is neither the user of this process nor root; `None` for those."""
+    if uid_of_peer(connection) in (os.geteuid(), 0):
+        return None
+    text = (
+        f"This dashboard is for user {_user()} only: whoever reaches it can run programs as that user.\n"
+        "To open it to everybody on this machine, start with: kuberay local up --open-dashboards\n"
+    ).encode()
+    head = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+    return f"{head}Content-Length: {len(text)}\r\n\r\n".encode() + text
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _cluster(service: Service) -> str:

@@ -53,11 +53,13 @@ class Settings:
 
     :param port: of the API server on loopback; 0 takes any that is free.
     :param attached: end when the process that started the engine ends.
+    :param open_dashboards: let every user of this machine reach the dashboards, not only the engine's own.
     """
 
     folder: DataFolder
     port: int
     attached: bool = False
+    open_dashboards: bool = False
 
 
 def run(settings: Settings, *, ready: Callable[[], None]) -> None:
@@ -74,13 +76,14 @@ def run(settings: Settings, *, ready: Callable[[], None]) -> None:
         _require_ray()
         with _listen(settings.port) as listener:
             try:
-                uvloop.run(_run(settings.folder, listener, ready))
+                uvloop.run(_run(settings, listener, ready))
             except BaseExceptionGroup as group:
                 log.exception("the engine ends because a part of it failed", exc_info=group)
                 raise _first(group) from group
 
 
-async def _run(folder: DataFolder, listener: socket.socket, ready: Callable[[], None]) -> None:
+async def _run(settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
+    folder = settings.folder
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -93,7 +96,7 @@ async def _run(folder: DataFolder, listener: socket.socket, ready: Callable[[], 
         server = ApiServer(storage, streams=streams)
         front, accounts = await _serve(server, folder, listener, helper)
         stack.push_async_callback(front.stop)
-        await _run_parts(server, streams, helper, accounts, folder, ready, stop)
+        await _run_parts(server, streams, helper, accounts, settings, ready, stop)
 
 
 async def _serve(
@@ -120,10 +123,12 @@ async def _run_parts(
     streams: _Streams,
     helper: Helper,
     accounts: ServiceAccounts,
-    folder: DataFolder,
+    settings: Settings,
     ready: Callable[[], None],
     stop: asyncio.Event,
 ) -> None:
+    folder = settings.folder
+
     def client(name: str) -> Client:
         return Client(InProcessTransport(server, user=User(f"system:kuberay:{name}")), user_agent=f"kuberay-{name}")
 
@@ -143,15 +148,15 @@ async def _run_parts(
         Claims(client("claims")),
         Scheduler(client("scheduler")),
         EndpointSlices(client("endpoints")),
-        Dashboards(client("dashboards"), node.connect, file=folder.addresses),
+        Dashboards(client("dashboards"), node.connect, file=folder.addresses, open_to_all=settings.open_dashboards),
     )
     # No operator port: nobody scrapes an engine, and two of them must be able to run side by side.
-    settings = operator_settings.from_environment(os.environ, health_address=None)
+    of_operator = operator_settings.from_environment(os.environ, health_address=None)
     end_operator = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(loop.run(), name=type(loop).__name__) for loop in loops]
         being_node = group.create_task(node.run(), name="node")
-        operating = group.create_task(operator.run(client("operator"), settings, stop=end_operator), name="operator")
+        operating = group.create_task(operator.run(client("operator"), of_operator, stop=end_operator), name="operator")
         await node.ready()
         ready()
         log.info("engine is ready", folder=str(folder.path), pid=os.getpid())

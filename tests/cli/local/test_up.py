@@ -277,6 +277,20 @@ def listening() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+class TestDashboards:
+    def test_are_closed_to_other_users_unless_asked_for(self, laptop: Laptop) -> None:
+        for arguments in ((), ("--open-dashboards",)):
+            laptop.up(*arguments)
+            given = Path(f"/proc/{laptop.engine}/cmdline").read_text().split("\0")
+            assert ("--open-dashboards" in given) == bool(arguments)
+            laptop.kuberay("down")
+
+
+class TestRoot:
+    def test_is_told_once_that_pods_run_as_root(self, laptop: Laptop) -> None:
+        assert laptop.up().stderr.count("Pods run as root") == (1 if os.geteuid() == 0 else 0)
+
+
 class TestAnEngineInTheForeground:
     @pytest.mark.usefixtures("listening")
     def test_ends_with_ctrl_c_and_everything_it_started_with_it(self, laptop: Laptop) -> None:

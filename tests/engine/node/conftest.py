@@ -124,6 +124,7 @@ class Cluster:
     def __init__(self, helper: Helper, folder: Path) -> None:
         self.helper = helper
         self.folder = folder
+        self.stop_seconds = 1.0
         self.storage = MemoryStorage()
         self.server = ApiServer(self.storage)
         self.client = Client(InProcessTransport(self.server))
@@ -158,7 +159,7 @@ class Cluster:
             self.helper,
             self.folder,
             ray=ray,
-            stop_seconds=1,
+            stop_seconds=self.stop_seconds,
             account_files=lambda namespace, account: {"token": f"{account} of {namespace}".encode()},
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -430,6 +431,16 @@ class TestWhenTheEngineComesBack:
         await cluster.until_printed("p", "up")
         await cluster.restart()
         assert (tmp_path / "finished").exists()
+
+    async def test_stopping_waits_no_longer_than_a_pod_itself_would(self, cluster: Cluster) -> None:
+        cluster.stop_seconds = 20
+        await cluster.restart()
+        await cluster.run("p", "trap '' TERM; echo up; while :; do sleep 0.05; done", terminationGracePeriodSeconds=1)
+        await cluster.until("p", is_ready)
+        await cluster.until_printed("p", "up")
+        start = time.monotonic()
+        await cluster.stop()
+        assert 1 <= time.monotonic() - start < 15
 
 
 async def _last_state(cluster: Cluster, name: str) -> dict[str, Any]:

@@ -47,15 +47,17 @@ class EngineProcess:
     """An engine started by this process.
 
     :param attached: the engine ends with this process, even when that is killed.
+    :param open_dashboards: every user of this machine may reach the dashboards.
     """
 
-    def __init__(self, folder: DataFolder, *, port: int, attached: bool) -> None:
+    def __init__(self, folder: DataFolder, *, port: int, attached: bool, open_dashboards: bool = False) -> None:
         self._folder = folder
         folder.create()
         reading, writing = os.pipe()
         self._reports = os.fdopen(reading, "rb")
         command = [sys.executable, "-m", "kuberay.cli", "local", "engine", f"--folder={folder.path}", f"--port={port}"]
         command += [f"--report={writing}"] + (["--attached"] if attached else [])
+        command += ["--open-dashboards"] if open_dashboards else []
         with open(folder.log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
             try:
                 # A session of its own: Ctrl-C reaches us alone, and we stop the engine in order.

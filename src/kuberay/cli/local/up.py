@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -30,8 +31,15 @@ PORT = 16443
     "--port", type=click.IntRange(0, 65535), default=None, show_default=str(PORT), help="API port; 0: any free."
 )
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for readiness.")
+@click.option(
+    "--open-dashboards",
+    is_flag=True,
+    help="Let every user of this machine reach the dashboards: through them, each can run programs as you.",
+)
 @folder_option
-def up(files: tuple[str, ...], detach: bool, port: int | None, timeout: float, folder: DataFolder) -> None:
+def up(
+    files: tuple[str, ...], detach: bool, port: int | None, timeout: float, open_dashboards: bool, folder: DataFolder
+) -> None:
     """Start the engine, apply manifests, and follow every Pod until the clusters are ready.
 
     Clusters that an earlier engine left in the data folder come back too. Without --detach the engine runs until
@@ -46,8 +54,12 @@ def up(files: tuple[str, ...], detach: bool, port: int | None, timeout: float, f
     if folder.engine() is not None:
         _require_port(folder, port)
         raise SystemExit(_apply_to_running(folder, manifests, timeout))
+    if os.geteuid() == 0:
+        click.echo("You are root, so Pods run as root: what they run can change everything on this machine.", err=True)
     try:
-        engine = EngineProcess(folder, port=PORT if port is None else port, attached=not detach)
+        engine = EngineProcess(
+            folder, port=PORT if port is None else port, attached=not detach, open_dashboards=open_dashboards
+        )
         from kuberay.cli.local.follow import Follower  # takes a while to import, and so does the engine
 
         engine.wait_until_ready()

@@ -54,7 +54,7 @@ class NodeAgent:
     """Runs the Pods of one node. Implements `engine.streams.PodStreams`.
 
     :param folder: where Pods keep volumes and logs; readable by the engine's user alone.
-    :param stop_seconds: how long containers have to finish when the node stops.
+    :param stop_seconds: how long containers have to finish, at the most, when the node stops.
     :param account_files: the credentials of a service account, by namespace and name.
     :param api_address: where Pods find the API server (`KUBERNETES_SERVICE_HOST` and port); the engine listens there.
     """

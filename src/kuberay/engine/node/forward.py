@@ -14,18 +14,29 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 _CHUNK = 1 << 18
+_REFUSAL_SECONDS = 5.0
 
 
 class Forwarder:
     """Accepts connections on a listening socket and splices each to one that `dial` makes.
 
     A dial that fails closes the connection: that is what a client of a dead server expects to see.
+
+    :param refusal: what a client is told that shall not be carried anywhere; `None` for one that shall. It is asked in
+        a thread, before anything is dialled.
     """
 
-    def __init__(self, listener: socket.socket, dial: Callable[[], Awaitable[socket.socket]]) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        dial: Callable[[], Awaitable[socket.socket]],
+        *,
+        refusal: Callable[[socket.socket], bytes | None] | None = None,
+    ) -> None:
         listener.setblocking(False)
         self._listener = listener
         self._dial = dial
+        self._refusal = refusal
         self._connections: set[asyncio.Task[None]] = set()
         self._accepting = asyncio.create_task(self._accept(), name="forward")
 
@@ -58,12 +69,26 @@ class Forwarder:
     async def _serve(self, client: socket.socket) -> None:
         with client:
             client.setblocking(False)
+            if self._refusal and (answer := await asyncio.to_thread(self._refusal, client)) is not None:
+                await _refuse(client, answer)
+                return
             try:
                 server = await self._dial()
             except (OSError, TimeoutError):
                 return
             with server:
                 await splice(client, server)
+
+
+async def _refuse(client: socket.socket, answer: bytes) -> None:
+    """Answer, then take in what the client still sends: closing on unread bytes would reset the answer away."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_REFUSAL_SECONDS):
+            await loop.sock_sendall(client, answer)
+            client.shutdown(socket.SHUT_WR)
+            while await loop.sock_recv(client, _CHUNK):
+                pass
 
 
 async def splice(one: socket.socket, other: socket.socket) -> None:

@@ -100,9 +100,13 @@ class PodRunner:
             await _cancel(self._tasks | self._followers)
 
     async def shut_down(self, seconds: float) -> None:
-        """The engine stops: end the containers in good order, and leave the object as it is."""
+        """The engine stops: end the containers in good order, and leave the object as it is.
+
+        :param seconds: the most that a container has to finish; the Pod's own grace period may be shorter.
+        """
         await _cancel(self._tasks | self._followers)
-        stops = [live.stop(self._node.helper, seconds) for live in self._live.values()]
+        grace = min(seconds, self._grace())
+        stops = [live.stop(self._node.helper, grace) for live in self._live.values()]
         with contextlib.suppress(HelperGone, TimeoutError):
             await asyncio.gather(*stops)
         for live in self._live.values():
