@@ -285,3 +285,27 @@ class TestWhatASlimCrdLetsThrough:
 
             await world.becomes(is_gone)
             assert field in await world.has_event("SkippedRedisCleanup")
+
+
+async def test_a_group_may_have_an_empty_name(world: World) -> None:
+    """Its Pods carry the empty name, are counted, scaled and kept apart from those of the other group."""
+    await world.apply(groups=[group(""), group("b")])
+    await world.ready(2)
+    workers = {pod.metadata.labels["ray.io/group"]: pod for pod in await world.pods("worker")}
+    assert sorted(workers) == ["", "b"]
+    assert workers[""].name.startswith("rc--worker-")
+    await world.patch({"spec": {"workerGroupSpecs": [group("", replicas=3), group("b")]}})
+    await world.ready(4)
+    await world.condition("RayClusterProvisioned")
+    assert (await world.cluster()).status.desired_worker_replicas == 4
+    gone = workers[""].name
+    named = group("", replicas=2, scaleStrategy={"workersToDelete": [gone]})
+    await world.patch({"spec": {"workerGroupSpecs": [named, group("b")]}})
+    await world.ready(3)
+    left = await world.pods("worker")
+    assert sorted(pod.metadata.labels["ray.io/group"] for pod in left) == ["", "", "b"]
+    assert gone not in [pod.name for pod in left]
+    assert workers["b"].metadata.uid in [pod.metadata.uid for pod in left]
+    await world.patch({"spec": {"workerGroupSpecs": [group("b")]}})
+    await world.ready(1)
+    assert [pod.metadata.uid for pod in await world.pods("worker")] == [workers["b"].metadata.uid]

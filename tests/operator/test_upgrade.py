@@ -90,7 +90,7 @@ async def test_without_it_a_change_waits_and_is_named_until_the_pods_are_replace
     before = await uids(world)
     await world.patch({"spec": {"workerGroupSpecs": [group(template=template("ray-worker", image="new"))]}})
     found = await world.condition("SpecChangesPending")
-    assert found.message.startswith("spec.workerGroupSpecs[0].template.spec.containers[0].image: ")
+    assert found.message.startswith("spec.workerGroupSpecs[0].template.spec.containers[0].image (group 'wg'): ")
     assert await uids(world) == before
     (worker,) = await world.pods("worker")
     await world.delete(PODS, worker.name)

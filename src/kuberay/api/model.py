@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union, get_args, get_origin, 
 
 import msgspec
 
-from kuberay.api.problems import Path, Problem, written
+from kuberay.api.problems import Path, Problem, with_group_names, written
 
 if TYPE_CHECKING:
     from typing import Self
@@ -51,7 +51,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel",
         problems: list[Problem] = []
         decoded = _decode(cls, data, "", problems)
         if problems:
-            raise DecodeError(problems)
+            raise DecodeError(with_group_names(problems, data))
         return decoded  # type: ignore[no-any-return]
 
     @classmethod

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_GROUP = re.compile(r"(?P<spec>[A-Za-z.]+)\.workerGroupSpecs\[(?P<index>\d+)\]")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*")
 
 # The longest key that means something: the prefix of a label, and its name.
@@ -48,6 +49,34 @@ def errors(problems: Iterable[Problem]) -> list[Problem]:
 def warning(path: str, message: str) -> Problem:
     """A problem that does not stop the object from being used."""
     return Problem(path, message, Severity.WARNING)
+
+
+def with_group_names(problems: Iterable[Problem], document: dict[str, Any]) -> list[Problem]:
+    """The same problems; those within a worker group tell its name as well, for nobody counts groups.
+
+    :param document: what they were found in; whatever it looks like, a problem stays a problem.
+    """
+    return [_with_group_name(problem, document) for problem in problems]
+
+
+def of_group(name: str) -> str:
+    """What stands behind a path or a message that is about a worker group."""
+    return f" (group {shown(name)})"
+
+
+def _with_group_name(problem: Problem, document: dict[str, Any]) -> Problem:
+    found = _GROUP.match(problem.path)
+    if found is None:
+        return problem
+    spec: Any = document
+    for key in found["spec"].split("."):
+        spec = spec.get(key) if isinstance(spec, dict) else None
+    groups, index = spec.get("workerGroupSpecs") if isinstance(spec, dict) else None, int(found["index"])
+    group = groups[index] if isinstance(groups, list) and index < len(groups) else None
+    name = group.get("groupName") if isinstance(group, dict) else None
+    if not isinstance(name, str) or shown(name) in problem.message:
+        return problem
+    return msgspec.structs.replace(problem, message=problem.message + of_group(name))
 
 
 def child(path: str, key: str | int) -> str:

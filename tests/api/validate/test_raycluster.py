@@ -50,9 +50,16 @@ class TestGroups:
         assert list(found) == ["spec.workerGroupSpecs[2].groupName"]
         assert "workerGroupSpecs[0]" in found["spec.workerGroupSpecs[2].groupName"]
 
-    @pytest.mark.parametrize("name", ["headgroup", ""])
-    def test_some_names_are_not_for_workers(self, name: str) -> None:
-        assert list(problems(manifest(group(name)))) == ["spec.workerGroupSpecs[0].groupName"]
+    def test_the_name_of_the_heads_group_is_not_for_workers(self) -> None:
+        assert list(problems(manifest(group("headgroup")))) == ["spec.workerGroupSpecs[0].groupName"]
+
+    def test_one_group_may_have_an_empty_name(self) -> None:
+        assert problems(manifest(group("a"), group(""), group("b"))) == {}
+        assert list(problems(manifest(group(""), group("")))) == ["spec.workerGroupSpecs[1].groupName"]
+
+    def test_a_group_whose_replicas_or_policies_are_named_after_it_needs_a_name(self) -> None:
+        assert list(problems(manifest(group("", numOfHosts=2)))) == ["spec.workerGroupSpecs[0].groupName"]
+        assert list(problems(manifest(group(""), networkPolicy={}))) == ["spec.workerGroupSpecs[0].groupName"]
 
     @pytest.mark.parametrize("hosts", [0, -1, 10_001])
     def test_a_replica_has_at_least_one_host_and_not_more_than_can_be_made_at_once(self, hosts: int) -> None:

@@ -114,6 +114,14 @@ class TestABadSpec:
         assert blocked["reason"] == "InvalidRayClusterSpec"
         assert "spec.workerGroupSpecs[1].groupName" in blocked["message"]
 
+    @pytest.mark.parametrize(
+        "wrong", [group("gpu", numOfHosts=0), group("gpu", template=template("ray-worker", image=1))]
+    )
+    def test_a_group_is_told_by_its_name_as_well(self, wrong: dict[str, Any]) -> None:
+        (event,) = plan(seen(cluster(groups=[group("cpu"), wrong]))).events
+        assert "spec.workerGroupSpecs[1]." in event.note
+        assert event.note.endswith(" (group 'gpu')")
+
     def test_a_name_that_is_too_long(self) -> None:
         (event,) = plan(seen(cluster(name="a" * 54))).events
         assert event.reason == "InvalidRayClusterMetadata"

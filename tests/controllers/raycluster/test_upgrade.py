@@ -133,7 +133,8 @@ class TestWithoutIt:
         before = cluster(rayVersion="2.51.0", groups=with_image("ray:1"))
         found = self.situation(before, cluster(rayVersion="2.52.0", groups=with_image("ray:2")))
         message = self.waiting(found) or ""
-        assert message.startswith("spec.rayVersion, spec.workerGroupSpecs[0].template.spec.containers[0].image: ")
+        image = "spec.workerGroupSpecs[0].template.spec.containers[0].image (group 'wg')"
+        assert message.startswith(f"spec.rayVersion, {image}: ")
         assert "upgradeStrategy" in message
         assert not plan(found).actions
 
@@ -165,9 +166,10 @@ class TestWithoutIt:
     def test_workers_that_recreate_has_passed_over_wait(self) -> None:
         """There was no head when the spec changed, or Recreate was asked for when the head was new already."""
         old, new = self.situation(OLD, NEW), self.situation(NEW, NEW)
-        told = "spec.workerGroupSpecs[0].template.spec.containers[0].image: running Pods keep the old value until they"
+        image = "spec.workerGroupSpecs[0].template.spec.containers[0].image (group 'wg')"
+        told = f"{image}: running Pods keep the old value until they are deleted"
         for heads in ((), new.heads):
-            assert self.waiting(seen(NEW, *heads, *old.workers)) == f"{told} are deleted"
+            assert self.waiting(seen(NEW, *heads, *old.workers)) == told
         assert not deletes(plan(seen(NEW, *new.heads, *old.workers)))
 
     def test_recreate_is_no_advice_where_only_workers_are_old(self) -> None:

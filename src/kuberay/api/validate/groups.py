@@ -43,9 +43,11 @@ def group_problems(subject: Subject) -> Iterator[Problem]:
 
 def _name_problems(group: WorkerGroupSpec, path: str, index: int, seen: dict[str, int]) -> Iterator[Problem]:
     name = group.group_name
-    if not name:
-        yield Problem(f"{path}.groupName", "a worker group needs a name")
-    elif name == HEAD_GROUP_NAME:
+    if not name and (group.num_of_hosts or 1) > 1:
+        yield Problem(
+            f"{path}.groupName", "a worker group of several hosts needs a name: its replicas are named after it"
+        )
+    if name == HEAD_GROUP_NAME:
         yield Problem(f"{path}.groupName", f"{shown(name)} is the name of the head's own group; choose another")
     elif name in seen:
         yield Problem(

@@ -12,7 +12,7 @@ from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kubernetes import embedded
 from kuberay.api.meta import ObjectMeta
 from kuberay.api.model import DecodeError
-from kuberay.api.problems import Problem, Severity, shown, warning
+from kuberay.api.problems import Problem, Severity, shown, warning, with_group_names
 from kuberay.api.schema import schema_of
 from kuberay.api.v1 import RayCluster, RayCronJob, RayJob, RayService
 from kuberay.api.validate import raycluster, raycronjob, rayjob, rayservice
@@ -68,7 +68,8 @@ def object_problems(document: dict[str, Any], rules: Rules) -> list[Problem]:
         said = error.problems
     # What has the wrong shape is told once, by its shape.
     shapes = {problem.path for problem in found if problem.severity is Severity.ERROR}
-    return found + [problem for problem in said if shapes.isdisjoint(_around(problem.path))]
+    found += [problem for problem in said if shapes.isdisjoint(_around(problem.path))]
+    return with_group_names(found, document)
 
 
 def _around(path: str) -> Iterator[str]:

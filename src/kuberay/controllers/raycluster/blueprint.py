@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import orjson
 
+from kuberay.api.problems import with_group_names
 from kuberay.api.shapes import shape_problems
 from kuberay.api.validate.raycluster import metadata_problems, spec_problems
 from kuberay.build import cleanup, origin
@@ -77,7 +78,7 @@ class Blueprint:
 
     def spec_problems(self, gates: FeatureGates) -> list[Problem]:
         """What is wrong with the spec, warnings included."""
-        return self._once("spec", gates, lambda: spec_problems(self._cluster, gates))
+        return self._once("spec", gates, lambda: self._named(spec_problems(self._cluster, gates)))
 
     @cached_property
     def metadata_problems(self) -> list[Problem]:
@@ -87,7 +88,7 @@ class Blueprint:
     @cached_property
     def shape_problems(self) -> list[Problem]:
         """What a full CRD would have refused or dropped in templates, and a slim one lets through."""
-        return shape_problems(self._cluster.spec)
+        return self._named(shape_problems(self._cluster.spec))
 
     @cached_property
     def unsupported(self) -> list[Problem]:
@@ -124,6 +125,10 @@ class Blueprint:
         groups = [each.group_name for each in self._cluster.spec.worker_group_specs]
         made_from = self.origins.workers[groups.index(group.group_name)]
         return pods.worker(self._cluster, group, options, made_from=made_from)
+
+    def _named(self, problems: list[Problem]) -> list[Problem]:
+        groups = [{"groupName": each.group_name} for each in self._cluster.spec.worker_group_specs]
+        return with_group_names(problems, {"spec": {"workerGroupSpecs": groups}})
 
     def _once(self, what: str, given: object, draw: Callable[[], T]) -> T:
         """Something that depends on settings too, which are one and the same while a process runs."""

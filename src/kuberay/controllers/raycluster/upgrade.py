@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kuberay.api.problems import of_group
 from kuberay.build import labels, origin
 from kuberay.controllers.plan import ANY_POD, Delete, Patch, Subject
 from kuberay.controllers.raycluster.census import Workers
@@ -43,7 +44,7 @@ def would_recreate(seen: Seen) -> bool:
 
 
 def waiting_fields(seen: Seen) -> list[str]:
-    """The fields that have changed since Pods were made which still run, by their paths.
+    """The fields that have changed since Pods were made which still run, by their paths and groups.
 
     Pods that do not tell what they were made from are not asked.
     """
@@ -59,14 +60,14 @@ def waiting_fields(seen: Seen) -> list[str]:
     for index, group in enumerate(seen.cluster.spec.worker_group_specs):
         made_from = seen.flock.groups.get(group.group_name, Workers()).origins
         found = {path for each in made_from for path in origin.changed(each, wanted.workers[index])}
-        paths += [_path_of_worker(index, path) for path in sorted(found)]
+        paths += [_path_of_worker(index, group.group_name, path) for path in sorted(found)]
     return list(dict.fromkeys(paths))
 
 
-def _path_of_worker(index: int, path: str) -> str:
+def _path_of_worker(index: int, group: str, path: str) -> str:
     if path.startswith(origin.CLUSTER):
         return f"spec.{path.removeprefix(origin.CLUSTER)}"
-    return f"spec.workerGroupSpecs[{index}].{path}"
+    return f"spec.workerGroupSpecs[{index}].{path}{of_group(group)}"
 
 
 def rename(seen: Seen, options: ControllerOptions) -> Patch | None:
